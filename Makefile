@@ -2,7 +2,7 @@
 # installed into .venv, as locked, and again only when a lock file has changed.
 
 PYTHONS  := python3 python3.13 python3.12 python3.11
-PIP      := .venv/bin/python -m pip --quiet --disable-pip-version-check
+PIP      := .venv/bin/python -m pip -qq --disable-pip-version-check
 LOCK     := .venv/bin/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate
 SOURCES  := $(wildcard app tests examples bench migrations)
 TESTS    := $(wildcard tests/unit tests/integration tests/e2e)
