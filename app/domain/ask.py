@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal, TypeAlias
 
+from app.domain.json import Json
+
 OnExpire: TypeAlias = Literal["reject", "fail", "wait", "approve", "skip"]
 
 
@@ -20,3 +22,21 @@ class Policy:
     approvers: tuple[str, ...] = ()
     quorum: int = 1
     allow_requester: bool = False
+
+    def as_json(self) -> dict[str, Json]:
+        """The terms as a pause's row keeps them, durations in seconds."""
+        return {
+            "channel": self.channel,
+            "expires_after": _seconds(self.expires_after),
+            "on_expire": self.on_expire,
+            "remind_before": _seconds(self.remind_before),
+            "escalate_to": self.escalate_to,
+            "escalate_before": _seconds(self.escalate_before),
+            "approvers": list(self.approvers),
+            "quorum": self.quorum,
+            "allow_requester": self.allow_requester,
+        }
+
+
+def _seconds(duration: timedelta | None) -> float | None:
+    return None if duration is None else duration.total_seconds()

@@ -1,0 +1,47 @@
+"""Brings the tables to the newest migration, one process at a time."""
+
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, make_url, text
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.pool import NullPool
+
+from app.storage.database import Database
+
+_FOLDER = Path(__file__).resolve().parent.parent.parent / "migrations"
+# Held for the length of the transaction, so it works behind a pooler too.
+_LOCK = "select pg_advisory_xact_lock(471823109)"
+
+
+async def migrate(url: str) -> None:
+    """Runs what migrations are missing; others that start at the same time wait and then find nothing to do."""
+    engine = create_async_engine(
+        make_url(url).set(drivername="postgresql+asyncpg"),
+        poolclass=NullPool,
+        connect_args={"statement_cache_size": 0},
+    )
+    try:
+        async with engine.begin() as connection:
+            await connection.execute(text(_LOCK))
+            await connection.run_sync(_upgrade)
+    finally:
+        await engine.dispose()
+
+
+async def is_current(database: Database) -> bool:
+    """Whether the tables are at the newest migration."""
+    known = await database.fetch("select to_regclass('alembic_version') is not null as known")
+    if not known[0]["known"]:
+        return False
+    rows = await database.fetch("select version_num from alembic_version")
+    return [row["version_num"] for row in rows] == ScriptDirectory(str(_FOLDER)).get_heads()
+
+
+def _upgrade(connection: Connection) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(_FOLDER))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")

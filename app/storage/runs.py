@@ -1,0 +1,352 @@
+"""Runs: start, claim, keep, give back, cancel, load."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import asyncpg
+
+from app.domain.ids import RunId, TenantId, ThreadId
+from app.domain.json import Json
+from app.domain.message import Message
+from app.domain.pause import Answer
+from app.domain.run import Lease, RunRef
+from app.storage.database import Database, Row
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewRun:
+    """A run as it is asked for. `history` is how many completed runs of the thread it wants to know."""
+
+    run: RunRef
+    workflow: str
+    version: str
+    fingerprint: str
+    input: Json
+    shown_input: Json
+    metadata: Json
+    callback: Json
+    requested_by: str | None
+    history: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Key:
+    """An idempotency key, and the digest of the request it came with."""
+
+    key: str
+    request: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Started:
+    """What became of a start. `lease` where the run was claimed as it was written."""
+
+    lease: Lease | None
+    history: dict[str, list[Message]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """What a worker hears about a run it holds, each time it renews its leases."""
+
+    run: RunRef
+    fence: int
+    decisions: int
+
+
+_HISTORY = """
+  select coalesce(json_agg(json_build_object('agent', h.agent, 'messages', h.messages) order by h.at), '[]')
+  from history h
+  where h.thread_id = {thread} and h.tenant = {tenant} and h.run_id in (
+    select r.id from runs r
+    where r.thread_id = {thread} and r.tenant = {tenant} and r.status = 'completed'
+    order by r.finished_at desc limit {runs})
+"""
+
+# Inserted already leased where the process at hand has a free slot ($13), else queued.
+_START = f"""
+with lk as materialized (
+  select * from threads where id = $1 and tenant = $2 for update
+), free as materialized (
+  select * from lk where active_run_id is null
+), run as (
+  insert into runs (thread_id, tenant, id, workflow, version, fingerprint, status, input, shown_input,
+                    metadata, callback, requested_by, started_at)
+  select $1, $2, $3, $4, $5, $6, case when $13::text is null then 'queued' else 'running' end,
+         $7, $8, $9, $10, $11, case when $13::text is not null then clock_timestamp() end
+  from free
+), seat as (
+  update threads t
+  set active_run_id = $3,
+      active_status = case when $13::text is null then 'queued' else 'running' end,
+      ready_at = case when $13::text is null then clock_timestamp() end,
+      fence = t.fence + case when $13::text is null then 0 else 1 end,
+      lease_owner = $13,
+      lease_until = case when $13::text is not null
+                         then clock_timestamp() + make_interval(secs => $14::float8) end,
+      decisions = 0,
+      event_sequence = t.event_sequence + case when $13::text is null then 1 else 2 end
+  from free where t.id = free.id and t.tenant = free.tenant
+  returning t.fence
+), told as (
+  insert into events (thread_id, tenant, sequence, run_id, type, data)
+  select $1, $2, free.event_sequence + e.n, $3, e.type,
+         json_build_object('workflow', $4::text, 'version', $5::text)
+  from free, unnest(array['run.queued', 'run.started']) with ordinality as e(type, n)
+  where e.n = 1 or $13::text is not null
+), key as (
+  insert into idempotency_keys (tenant, key, request, thread_id, resource)
+  select $2, $15, $16, $1, $3 from free where $15::text is not null
+)
+select seat.fence, case when $12::int > 0 then ({_HISTORY.format(thread="$1", tenant="$2", runs="$12")}) end
+       as history
+from seat
+"""
+
+# Only this moves a run from queued to running; a row that is being decided on is passed over.
+_CLAIM = """
+with picked as materialized (
+  select t.id, t.tenant, t.active_run_id, t.event_sequence
+  from threads t join runs r on r.thread_id = t.id and r.id = t.active_run_id
+  where t.active_status = 'queued' and r.fingerprint = any($1::text[])
+  order by t.ready_at limit $2
+  for update of t skip locked
+), seat as (
+  update threads t
+  set active_status = 'running', ready_at = null, fence = t.fence + 1, lease_owner = $3,
+      lease_until = clock_timestamp() + make_interval(secs => $4::float8),
+      event_sequence = t.event_sequence + 1
+  from picked p where t.id = p.id and t.tenant = p.tenant and t.active_status = 'queued'
+  returning t.id, t.tenant, t.active_run_id, t.fence, t.event_sequence
+), run as (
+  update runs r set status = 'running', started_at = coalesce(r.started_at, clock_timestamp())
+  from seat s where r.thread_id = s.id and r.id = s.active_run_id
+), told as (
+  insert into events (thread_id, tenant, sequence, run_id, type, data)
+  select s.id, s.tenant, s.event_sequence, s.active_run_id, 'run.started', '{}' from seat s
+)
+select id, tenant, active_run_id, fence from seat
+"""
+
+# A lease that has ended by the database's clock gives its run back to whoever claims it next.
+_REQUEUE = """
+with lost as materialized (
+  select t.id, t.tenant, t.active_run_id, t.event_sequence from threads t
+  where t.active_status = 'running' and t.lease_until < clock_timestamp()
+  limit 100 for update skip locked
+), seat as (
+  update threads t
+  set active_status = 'queued', ready_at = clock_timestamp(), lease_owner = null, lease_until = null,
+      event_sequence = t.event_sequence + 1
+  from lost where t.id = lost.id and t.tenant = lost.tenant
+  returning t.id, t.tenant, t.active_run_id, t.event_sequence
+), run as (
+  update runs r set status = 'queued' from seat s where r.thread_id = s.id and r.id = s.active_run_id
+), told as (
+  insert into events (thread_id, tenant, sequence, run_id, type, data)
+  select s.id, s.tenant, s.event_sequence, s.active_run_id, 'run.queued', '{"reason": "lease ended"}'
+  from seat s
+)
+select active_run_id from seat
+"""
+
+_RENEW = """
+update threads set lease_until = clock_timestamp() + make_interval(secs => $2::float8)
+where lease_owner = $1 and active_status = 'running' and lease_until > clock_timestamp()
+returning id, tenant, active_run_id, fence, decisions
+"""
+
+_HELD = """
+select id, tenant, active_run_id, fence, decisions from threads
+where lease_owner = $1 and active_status = 'running' and lease_until > clock_timestamp()
+"""
+
+# Ends a run from outside, whatever it is doing: a worker that has it finds its fence gone.
+_CLOSE = """
+with lk as materialized (
+  select * from threads where id = $1 and tenant = $2 for update
+), mine as materialized (
+  select * from lk where active_run_id = $3 and ($4 = 'cancelled' or active_status = 'paused')
+), shut as (
+  update pauses p set status = $4, closed_at = clock_timestamp()
+  from mine where p.thread_id = mine.id and p.run_id = $3 and p.status = 'open'
+  returning p.id, p.channel, p.sequence
+), run as (
+  update runs r set status = 'cancelled', finished_at = clock_timestamp(), stop_reason = $5
+  from mine where r.thread_id = mine.id and r.id = $3
+  returning r.callback is not null as has_callback
+), seat as (
+  update threads t
+  set active_run_id = null, active_status = null, ready_at = null, lease_owner = null, lease_until = null,
+      fence = t.fence + 1, event_sequence = t.event_sequence + 1 + (select count(*) from shut)
+  from mine where t.id = mine.id and t.tenant = mine.tenant
+), fact as materialized (
+  select shut.id as pause_id, shut.channel, 'pause.cancelled' as type,
+         row_number() over (order by shut.sequence) + mine.event_sequence as sequence
+  from shut, mine
+  union all
+  select null, null, 'run.cancelled', mine.event_sequence + 1 + (select count(*) from shut) from mine
+), told as (
+  insert into events (thread_id, tenant, sequence, run_id, type, data)
+  select $1, $2, f.sequence, $3, f.type,
+         case when f.pause_id is null then json_build_object('reason', $5::text)
+              else json_build_object('pause_id', f.pause_id, 'status', $4::text) end
+  from fact f
+), notice as (
+  insert into deliveries (thread_id, id, tenant, run_id, pause_id, event_type, event_sequence, channel,
+                          status, next_attempt_at)
+  select $1, 'dlv_' || replace(gen_random_uuid()::text, '-', ''), $2, $3, f.pause_id, f.type, f.sequence,
+         d.channel, 'pending', clock_timestamp()
+  from fact f, run,
+       lateral (select f.channel where f.channel = any($6::text[])
+                union all select null where run.has_callback) d(channel)
+), gone as (
+  delete from checkpoints c using mine where c.thread_id = mine.id and c.run_id = $3
+), gone_writes as (
+  delete from checkpoint_writes c using mine where c.thread_id = mine.id and c.run_id = $3
+)
+select exists (select 1 from run) as done
+"""
+
+_LOAD = f"""
+select r.input, r.metadata, r.requested_by, r.callback is not null as has_callback, t.decisions,
+  ({_HISTORY.format(thread="$1", tenant="$2", runs="$4")}) as history,
+  (select coalesce(json_agg(json_build_object('interrupt_id', p.interrupt_id, 'answer', p.answer)), '[]')
+   from pauses p where p.thread_id = $1 and p.run_id = $3 and p.answer is not null
+     and p.interrupt_id is not null) as answers,
+  (select coalesce(json_agg(json_build_object('call_id', s.call_id, 'name', s.name, 'value', s.value)), '[]')
+   from step_results s where s.thread_id = $1 and s.run_id = $3) as step_results
+from threads t join runs r on r.thread_id = t.id and r.id = $3
+where t.id = $1 and t.tenant = $2
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loaded:
+    """What a worker needs to go on with a run, beside its checkpoints."""
+
+    input: Json
+    metadata: dict[str, Json]
+    requested_by: str | None
+    has_callback: bool
+    decisions: int
+    history: dict[str, list[Message]]
+    answers: dict[str, Answer]
+    step_results: dict[tuple[str, str], Json]
+
+
+async def start(
+    database: Database, new: NewRun, *, worker: str | None, lease_seconds: float, key: Key | None
+) -> Started | None:
+    """Writes a run, leased to `worker` if one is named; None if the thread is unknown or not free.
+
+    Raises `KeyTaken` if the idempotency key was used before.
+    """
+    try:
+        row = await database.fetch_row(
+            _START,
+            new.run.thread_id,
+            new.run.tenant,
+            new.run.run_id,
+            new.workflow,
+            new.version,
+            new.fingerprint,
+            new.input,
+            new.shown_input,
+            new.metadata,
+            new.callback,
+            new.requested_by,
+            new.history,
+            worker,
+            lease_seconds,
+            key and key.key,
+            key and key.request,
+        )
+    except asyncpg.UniqueViolationError as error:
+        if error.constraint_name == "idempotency_keys_pkey":
+            raise KeyTaken from error
+        raise
+    if row is None:
+        return None
+    lease = Lease(run=new.run, worker=worker, fence=row["fence"]) if worker else None
+    return Started(lease=lease, history=_by_agent(row["history"] or []))
+
+
+class KeyTaken(Exception):
+    """The idempotency key stands already: the request was made before, or another one with its key."""
+
+
+async def claim(
+    database: Database, *, fingerprints: Sequence[str], worker: str, lease_seconds: float, most: int
+) -> list[Lease]:
+    """Takes up to `most` queued runs of the workflows that are served here, oldest first."""
+    rows = await database.fetch(_CLAIM, list(fingerprints), most, worker, lease_seconds)
+    return [Lease(run=_ref(row), worker=worker, fence=row["fence"]) for row in rows]
+
+
+async def requeue_lost(database: Database) -> list[RunId]:
+    """Queues the runs whose lease has ended, and says which."""
+    return [RunId(row["active_run_id"]) for row in await database.fetch(_REQUEUE)]
+
+
+async def renew(database: Database, *, worker: str, lease_seconds: float) -> list[Held]:
+    """Renews all leases of a worker that have not ended; a run that is not in the answer is lost."""
+    return [_held(row) for row in await database.fetch(_RENEW, worker, lease_seconds)]
+
+
+async def held(database: Database, *, worker: str) -> list[Held]:
+    """The runs a worker holds, with how many decisions each has by now."""
+    return [_held(row) for row in await database.fetch(_HELD, worker)]
+
+
+async def cancel(database: Database, run: RunRef, *, reason: str, told: Sequence[str]) -> bool:
+    """Ends an unfinished run as cancelled; False if it is not the thread's unfinished run."""
+    row = await database.fetch_row(
+        _CLOSE, run.thread_id, run.tenant, run.run_id, "cancelled", reason, list(told)
+    )
+    return bool(row and row["done"])
+
+
+async def supersede(database: Database, run: RunRef, *, told: Sequence[str]) -> bool:
+    """Ends a paused run to make room for a newer one; False if it is not paused any more."""
+    row = await database.fetch_row(
+        _CLOSE, run.thread_id, run.tenant, run.run_id, "superseded", "superseded", list(told)
+    )
+    return bool(row and row["done"])
+
+
+async def load(database: Database, run: RunRef, *, history: int) -> Loaded:
+    """Everything about a run that its worker needs, but for its checkpoints."""
+    row = await database.fetch_row(_LOAD, run.thread_id, run.tenant, run.run_id, history)
+    if row is None:
+        raise LookupError(run.run_id)
+    return Loaded(
+        input=row["input"],
+        metadata=row["metadata"],
+        requested_by=row["requested_by"],
+        has_callback=row["has_callback"],
+        decisions=row["decisions"],
+        history=_by_agent(row["history"]),
+        answers={each["interrupt_id"]: Answer.from_json(each["answer"]) for each in row["answers"]},
+        step_results={(each["call_id"], each["name"]): each["value"] for each in row["step_results"]},
+    )
+
+
+def _by_agent(entries: list[dict[str, Any]]) -> dict[str, list[Message]]:
+    said: dict[str, list[Message]] = {}
+    for entry in entries:
+        said.setdefault(entry["agent"], []).extend(entry["messages"])
+    return said
+
+
+def _ref(row: Row) -> RunRef:
+    return RunRef(
+        tenant=TenantId(row["tenant"]),
+        thread_id=ThreadId(row["id"]),
+        run_id=RunId(row["active_run_id"]),
+    )
+
+
+def _held(row: Row) -> Held:
+    return Held(run=_ref(row), fence=row["fence"], decisions=row["decisions"])

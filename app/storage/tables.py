@@ -1,0 +1,340 @@
+"""The tables. Rows that people and receivers read hold masked values; the columns marked *true* hold what
+the engine alone reads.
+
+Keys begin with the thread, which is what a distributed Postgres would shard by. JSON is kept as `json`, so
+that it reads as it was written.
+"""
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    CheckConstraint,
+    Column,
+    DateTime,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Numeric,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+from sqlalchemy.schema import SchemaItem
+
+from app.domain.delivery import DeliveryStatus
+from app.domain.pause import PauseKind, PauseLevel, PauseStatus
+from app.domain.run import ENDED, RunStatus
+
+metadata = MetaData()
+
+
+
+def _one_of(column: str, values: list[str]) -> CheckConstraint:
+    listed = ", ".join(f"'{value}'" for value in sorted(values))
+    return CheckConstraint(f"{column} in ({listed})", name=f"{column}_is_known")
+
+
+def _time(name: str, *, required: bool = False) -> Column[object]:
+    """A moment by the database's clock; a required one is stamped when the row is written."""
+    default = text("clock_timestamp()") if required else None
+    return Column(name, DateTime(timezone=True), nullable=not required, server_default=default)
+
+
+def _text(name: str, *, required: bool = True) -> Column[str]:
+    return Column(name, Text, nullable=not required)
+
+
+def _json(name: str, *, required: bool = False) -> Column[object]:
+    return Column(name, JSON(none_as_null=True), nullable=not required)
+
+
+def _count(name: str) -> Column[int]:
+    return Column(name, BigInteger, nullable=False, server_default=text("0"))
+
+
+def _table(name: str, *items: SchemaItem, **options: object) -> Table:
+    return Table(name, metadata, *items, **options)
+
+
+# A conversation, and the seat of its one unfinished run: the row that every phase locks first. The lease,
+# the fence, the counters of events, decisions and audit rows stand here because phases decide on them.
+threads = _table(
+    "threads",
+    _text("id"),
+    _text("tenant"),
+    _text("workflow", required=False),
+    _json("metadata", required=True),
+    _time("created_at", required=True),
+    _text("active_run_id", required=False),
+    _text("active_status", required=False),
+    _time("ready_at"),  # since when its run is queued
+    _count("fence"),
+    _text("lease_owner", required=False),
+    _time("lease_until"),
+    _count("decisions"),  # stored for the active run; a park that has seen fewer does not park
+    _count("event_sequence"),
+    _count("audit_sequence"),
+    PrimaryKeyConstraint("id", "tenant"),
+    # No run, no status; a lease exactly while a worker has it.
+    CheckConstraint("(active_run_id is null) = (active_status is null)", name="seat_is_whole"),
+    CheckConstraint(
+        "(active_status is not distinct from 'running') = (lease_until is not null)", name="lease_while_running"
+    ),
+    _one_of("active_status", [status for status in RunStatus if status not in ENDED]),
+    Index("threads_by_time", "tenant", "created_at", "id"),
+    Index("threads_ready", "ready_at", postgresql_where=text("active_status = 'queued'")),
+    Index("threads_leased", "lease_until", postgresql_where=text("active_status = 'running'")),
+    postgresql_with={"fillfactor": "70"},
+)
+
+# One execution of a workflow, from POST to its end.
+runs = _table(
+    "runs",
+    _text("thread_id"),
+    _text("id"),
+    _text("tenant"),
+    _text("workflow"),
+    _text("version"),
+    _text("fingerprint"),
+    _text("status"),
+    _json("input"),  # true
+    _json("shown_input"),
+    _json("output"),  # true
+    _json("shown_output"),
+    _json("error"),
+    _text("stop_reason", required=False),
+    _json("metadata", required=True),
+    _json("callback"),  # true: it may hold a signing secret
+    _text("requested_by", required=False),
+    _time("created_at", required=True),
+    _time("started_at"),
+    _time("finished_at"),
+    PrimaryKeyConstraint("thread_id", "id"),
+    ForeignKeyConstraint(["thread_id", "tenant"], ["threads.id", "threads.tenant"]),
+    _one_of("status", list(RunStatus)),
+    # An end has its time, and only an end.
+    CheckConstraint(
+        "(finished_at is not null) = (status in ('completed', 'failed', 'cancelled'))", name="ended_has_time"
+    ),
+    Index("runs_by_id", "id"),
+    # At most one unfinished run a thread.
+    Index(
+        "runs_one_unfinished",
+        "thread_id",
+        "tenant",
+        unique=True,
+        postgresql_where=text("status in ('queued', 'running', 'paused')"),
+    ),
+)
+
+# One open question, then its answer.
+pauses = _table(
+    "pauses",
+    _text("thread_id"),
+    _text("id"),
+    _text("tenant"),
+    _text("run_id"),
+    Column("sequence", BigInteger, nullable=False),  # in its run, from 1
+    _text("line"),
+    _text("place"),
+    _text("interrupt_id", required=False),
+    _text("kind"),
+    _text("level"),
+    _text("status"),
+    _text("workflow"),
+    _text("channel"),
+    _json("shown", required=True),
+    _json("secret"),  # true
+    _json("policy", required=True),
+    _text("digest", required=False),
+    _time("opened_at", required=True),
+    _time("expires_at"),
+    _json("decision"),
+    _json("answer"),  # true
+    _time("closed_at"),
+    PrimaryKeyConstraint("thread_id", "id"),
+    UniqueConstraint("run_id", "place", name="pauses_one_a_place"),
+    ForeignKeyConstraint(["thread_id", "run_id"], ["runs.thread_id", "runs.id"]),
+    _one_of("kind", list(PauseKind)),
+    _one_of("level", list(PauseLevel)),
+    _one_of("status", list(PauseStatus)),
+    # Closed has its time; decided has its decision and its answer.
+    CheckConstraint("(status = 'open') = (closed_at is null)", name="closed_has_time"),
+    CheckConstraint("status <> 'decided' or (decision is not null and answer is not null)", name="decided_whole"),
+    Index("pauses_by_id", "id"),
+    Index("pauses_by_time", "tenant", "opened_at", "id"),
+    Index("pauses_open", "tenant", "opened_at", "id", postgresql_where=text("status = 'open'")),
+    Index("pauses_due", "expires_at", postgresql_where=text("status = 'open' and expires_at is not null")),
+)
+
+# A durable, ordered fact about a run.
+events = _table(
+    "events",
+    _text("thread_id"),
+    _text("tenant"),
+    Column("sequence", BigInteger, nullable=False),
+    _text("run_id"),
+    _text("type"),
+    _json("data", required=True),
+    _time("at", required=True),
+    PrimaryKeyConstraint("thread_id", "tenant", "sequence"),
+)
+
+# One notice to one address.
+deliveries = _table(
+    "deliveries",
+    _text("thread_id"),
+    _text("id"),
+    _text("tenant"),
+    _text("run_id"),
+    _text("pause_id", required=False),
+    _text("event_type"),
+    Column("event_sequence", BigInteger, nullable=False),
+    _text("channel", required=False),  # null: the run's own callback
+    _text("status"),
+    Column("attempts", Integer, nullable=False, server_default=text("0")),
+    _time("next_attempt_at"),
+    _text("lease_owner", required=False),
+    _text("last_error", required=False),
+    _time("created_at", required=True),
+    _time("delivered_at"),
+    PrimaryKeyConstraint("thread_id", "id"),
+    _one_of("status", list(DeliveryStatus)),
+    # Only what is pending has a next attempt.
+    CheckConstraint("(status = 'pending') = (next_attempt_at is not null)", name="pending_has_attempt"),
+    Index("deliveries_by_id", "id"),
+    Index("deliveries_by_time", "tenant", "created_at", "id"),
+    Index("deliveries_due", "next_attempt_at", postgresql_where=text("status = 'pending'")),
+)
+
+# One try of a delivery, and what came of it.
+delivery_attempts = _table(
+    "delivery_attempts",
+    _text("thread_id"),
+    _text("delivery_id"),
+    Column("attempt", Integer, nullable=False),
+    _time("at", required=True),
+    Column("status", Integer, nullable=True),
+    _text("error", required=False),
+    _text("excerpt", required=False),
+    PrimaryKeyConstraint("thread_id", "delivery_id", "attempt"),
+)
+
+# Every decision, and every attempt at one that was refused.
+audit = _table(
+    "audit",
+    _text("thread_id"),
+    _text("tenant"),
+    Column("sequence", BigInteger, nullable=False),
+    _text("run_id"),
+    _text("pause_id"),
+    _text("action"),  # decided, refused, expired
+    _text("by", required=False),
+    _text("via"),
+    _json("data", required=True),
+    _time("at", required=True),
+    PrimaryKeyConstraint("thread_id", "tenant", "sequence"),
+)
+
+# What each model call and tool call cost; one row a call, however often it was written.
+ledger = _table(
+    "ledger",
+    _text("thread_id"),
+    _text("run_id"),
+    _text("place"),
+    _text("kind"),
+    _text("agent"),
+    _text("name"),
+    Column("input_tokens", BigInteger, nullable=False),
+    Column("output_tokens", BigInteger, nullable=False),
+    Column("cached_input_tokens", BigInteger, nullable=False),
+    Column("cost", Numeric, nullable=False),
+    _time("at", required=True),
+    PrimaryKeyConstraint("thread_id", "run_id", "place"),
+)
+
+# The steps of a run as they went.
+steps = _table(
+    "steps",
+    _text("thread_id"),
+    _text("run_id"),
+    _text("path"),
+    Column("position", Integer, nullable=False),
+    _text("name"),
+    _text("type"),
+    _text("status"),
+    Column("attempts", Integer, nullable=False),
+    _json("output"),  # true
+    _json("shown_output"),
+    PrimaryKeyConstraint("thread_id", "run_id", "path"),
+)
+
+# What `context.step` stored: run once, over pauses and crashes.
+step_results = _table(
+    "step_results",
+    _text("thread_id"),
+    _text("run_id"),
+    _text("call_id"),
+    _text("name"),
+    _json("value"),  # true
+    PrimaryKeyConstraint("thread_id", "run_id", "call_id", "name"),
+)
+
+# What was said in a completed run, by agent: handed to the thread's next runs.
+history = _table(
+    "history",
+    _text("thread_id"),
+    _text("tenant"),
+    _text("run_id"),
+    _text("agent"),
+    _json("messages", required=True),  # true
+    _time("at", required=True),
+    PrimaryKeyConstraint("thread_id", "tenant", "run_id", "agent"),
+)
+
+# LangGraph's checkpoints of unfinished runs; they go when their run ends.
+checkpoints = _table(
+    "checkpoints",
+    _text("thread_id"),
+    _text("run_id"),
+    _text("line"),
+    _text("ns"),
+    _text("id"),
+    _text("parent_id", required=False),
+    Column("body", LargeBinary, nullable=False),  # true
+    _json("metadata", required=True),
+    PrimaryKeyConstraint("thread_id", "run_id", "line", "ns", "id"),
+)
+
+# What the tasks of a checkpoint's next superstep have written so far.
+checkpoint_writes = _table(
+    "checkpoint_writes",
+    _text("thread_id"),
+    _text("run_id"),
+    _text("line"),
+    _text("ns"),
+    _text("checkpoint_id"),
+    _text("task_id"),
+    Column("idx", Integer, nullable=False),
+    _text("task_path"),
+    _text("channel"),
+    Column("body", LargeBinary, nullable=False),  # true
+    PrimaryKeyConstraint("thread_id", "run_id", "line", "ns", "checkpoint_id", "task_id", "idx"),
+)
+
+# A caller's key, written with what it made: the same request again finds it.
+idempotency_keys = _table(
+    "idempotency_keys",
+    _text("tenant"),
+    _text("key"),
+    _text("request"),  # digest of method, path and body
+    _text("thread_id", required=False),
+    _text("resource", required=False),  # the id of what it made or touched
+    _time("created_at", required=True),
+    PrimaryKeyConstraint("tenant", "key"),
+    Index("idempotency_keys_by_time", "created_at"),
+)

@@ -1,0 +1,114 @@
+"""Threads: make, look up, delete. What a run does to its thread's row is in `runs`, `progress` and `pauses`."""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import asyncpg
+
+from app.domain.ids import RunId, TenantId, ThreadId
+from app.domain.json import Json
+from app.storage.database import Database, Row
+from app.storage.runs import Key, KeyTaken
+
+_CREATE = """
+with made as (
+  insert into threads (id, tenant, workflow, metadata) values ($1, $2, $3, $4)
+  on conflict do nothing
+  returning id, tenant, workflow, metadata, created_at, active_run_id, active_status
+), key as (
+  insert into idempotency_keys (tenant, key, request, thread_id, resource)
+  select $2, $5, $6, $1, $1 from made where $5::text is not null
+)
+select * from made
+"""
+
+_READ = """
+select id, tenant, workflow, metadata, created_at, active_run_id, active_status from threads
+where id = $1 and tenant = $2
+"""
+
+_RUNS = "(select id from runs where thread_id = $1 and tenant = $2)"
+_DELETE = (
+    *(
+        f"delete from {table} where thread_id = $1 and run_id in {_RUNS}"
+        for table in ("ledger", "steps", "step_results", "checkpoint_writes", "checkpoints", "pauses")
+    ),
+    "delete from delivery_attempts where thread_id = $1 and delivery_id in "
+    "(select id from deliveries where thread_id = $1 and tenant = $2)",
+    *(
+        f"delete from {table} where thread_id = $1 and tenant = $2"
+        for table in ("deliveries", "events", "audit", "history", "runs")
+    ),
+    "delete from threads where id = $1 and tenant = $2",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThreadRow:
+    """A thread, and the unfinished run it has, if any."""
+
+    id: ThreadId
+    workflow: str | None
+    metadata: dict[str, Any]
+    created_at: str
+    active_run_id: RunId | None
+    active_status: str | None
+
+
+class Deleted(Enum):
+    """What became of a deletion."""
+
+    DONE = "done"
+    UNKNOWN = "unknown"
+    UNFINISHED = "unfinished"
+
+
+async def create(
+    database: Database,
+    tenant: TenantId,
+    thread_id: ThreadId,
+    *,
+    workflow: str | None,
+    metadata: Json,
+    key: Key | None,
+) -> ThreadRow | None:
+    """Makes a thread; None if the id is taken. Raises `KeyTaken` if the key was used before."""
+    try:
+        row = await database.fetch_row(
+            _CREATE, thread_id, tenant, workflow, metadata, key and key.key, key and key.request
+        )
+    except asyncpg.UniqueViolationError as error:
+        raise KeyTaken from error
+    return row and _thread(row)
+
+
+async def read(database: Database, tenant: TenantId, thread_id: ThreadId) -> ThreadRow | None:
+    row = await database.fetch_row(_READ, thread_id, tenant)
+    return row and _thread(row)
+
+
+async def delete(database: Database, tenant: TenantId, thread_id: ThreadId) -> Deleted:
+    """Deletes a thread and everything of its runs, unless one of them is unfinished."""
+    async with database.transaction() as connection:
+        seat = await connection.fetchrow(
+            "select active_run_id from threads where id = $1 and tenant = $2 for update", thread_id, tenant
+        )
+        if seat is None:
+            return Deleted.UNKNOWN
+        if seat["active_run_id"] is not None:
+            return Deleted.UNFINISHED
+        for statement in _DELETE:
+            await connection.execute(statement, thread_id, tenant)
+    return Deleted.DONE
+
+
+def _thread(row: Row) -> ThreadRow:
+    return ThreadRow(
+        id=ThreadId(row["id"]),
+        workflow=row["workflow"],
+        metadata=row["metadata"],
+        created_at=row["created_at"].isoformat(),
+        active_run_id=row["active_run_id"],
+        active_status=row["active_status"],
+    )
