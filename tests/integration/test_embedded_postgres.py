@@ -127,12 +127,13 @@ async def test_a_killed_postgres_is_followed_by_the_next(tmp_path: Path) -> None
         assert await answer(server.url) == "still here"
 
 
-async def test_a_claim_with_the_pid_of_somebody_else_is_no_obstacle(tmp_path: Path) -> None:
+async def test_a_claim_whose_pid_is_another_process_by_now_is_no_obstacle(tmp_path: Path) -> None:
     async with started(tmp_path) as server:
         await write_note(server.url)
         claim = (tmp_path / "postgres" / "postmaster.pid").read_text().splitlines()
+        account = psutil.Process(server.pid).uids().real
     with ExitStack() as ending:
-        bystander = ending.enter_context(subprocess.Popen(["sleep", "60"]))
+        bystander = ending.enter_context(subprocess.Popen(["sleep", "60"], user=account))
         ending.callback(bystander.kill)
         claim[0] = str(bystander.pid)
         (tmp_path / "postgres" / "postmaster.pid").write_text("\n".join(claim))
