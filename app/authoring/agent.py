@@ -1,0 +1,102 @@
+"""Agents: a model with a prompt and tools."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
+from datetime import timedelta
+from typing import Any
+
+from pydantic import BaseModel
+
+from app.authoring.asks import duration_mistakes
+from app.authoring.channel import Channel
+from app.authoring.limits import Limits
+from app.authoring.mistakes import Mistake, repeated, spoken_name
+from app.authoring.model import ChatModel, ScriptedModel
+from app.authoring.tool import Tool
+
+
+@dataclass(frozen=True, eq=False)
+class Agent:
+    """A model with a prompt and tools, that works on what it is given until it answers.
+
+    `model` is `"provider:name"`, a LangChain chat model, or a `ScriptedModel`. `timeout` and `retries` are
+    those of one model call. With `output`, the answer is JSON of that model; without, it is text, and is put
+    into the only string field of what is expected next.
+    """
+
+    name: str
+    _: KW_ONLY
+    prompt: str
+    model: str | ScriptedModel | ChatModel
+    description: str = ""
+    tools: Sequence[Tool[..., Any]] = ()
+    limits: Limits = Limits()
+    output: type[BaseModel] | None = None
+    timeout: timedelta = timedelta(minutes=2)
+    retries: int = 2
+
+    def tool(self, name: str) -> Tool[..., Any] | None:
+        """The tool of that name, if the agent has it."""
+        return next((each for each in self.tools if each.name == name), None)
+
+    def channels(self) -> Iterator[tuple[str, Channel]]:
+        """The channels that its tools name, each with the place where."""
+        for each in self.tools:
+            if isinstance(each, Tool):
+                yield from ((f"tool {each.name!r}", channel) for channel in each.channels())
+
+    def mistakes(self) -> Iterator[Mistake]:
+        """What is wrong with it and its tools, taken by themselves."""
+        place = f"agent {self.name!r}"
+        for wrong in self._own_mistakes():
+            yield Mistake(place=place, message=wrong)
+        for each in self.tools:
+            if not isinstance(each, Tool):
+                message = f"{each!r} is not a tool: decorate the function with @tool"
+                yield Mistake(place=place, message=message)
+                continue
+            for wrong in each.mistakes():
+                yield Mistake(place=f"{place}, tool {each.name!r}", message=wrong)
+
+    def _own_mistakes(self) -> Iterator[str]:
+        wrong = spoken_name(self.name)
+        if wrong:
+            yield wrong
+        if not isinstance(self.prompt, str):
+            yield "prompt= must be a text"
+        yield from _mistakes_of_model(self.model)
+        for name in repeated(each.name for each in self.tools if isinstance(each, Tool)):
+            yield f"two of its tools have the name {name!r}"
+        if isinstance(self.limits, Limits):
+            yield from self.limits.mistakes()
+        else:
+            yield "limits= must be Limits(...)"
+        if self.output is not None and not _is_model(self.output):
+            yield "output= must be a pydantic model"
+        yield from duration_mistakes("timeout", self.timeout)
+        if type(self.retries) is not int or self.retries < 0:
+            yield f"retries={self.retries!r} must be a whole number from 0"
+
+
+def _is_model(found: object) -> bool:
+    return isinstance(found, type) and issubclass(found, BaseModel)
+
+
+def _mistakes_of_model(model: object) -> Iterator[str]:
+    match model:
+        case str():
+            provider, _, name = model.partition(":")
+            if not provider.strip() or not name.strip():
+                yield f"model {model!r} must be written as 'provider:name'"
+        case ScriptedModel():
+            if not callable(model.script):
+                yield from _mistakes_of_script(model.script)
+        case ChatModel():
+            return
+        case _:
+            yield "model= must be 'provider:name', a LangChain chat model or a ScriptedModel"
+
+
+def _mistakes_of_script(script: Sequence[object]) -> Iterator[str]:
+    if not script:
+        yield "its scripted model has no replies"

@@ -1,0 +1,66 @@
+"""What a writer got wrong, and where: collected first, raised as one report."""
+
+import re
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass
+
+from app.errors import AuthoringError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mistake:
+    """One mistake: `place` says where, as in `agent 'assistant', tool 'send_email'`."""
+
+    place: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.message}"
+
+    def within(self, place: str) -> "Mistake":
+        """The same mistake, seen from outside `place`."""
+        return Mistake(place=f"{place}, {self.place}", message=self.message)
+
+
+class WorkflowMistakes(AuthoringError):
+    """A workflow that cannot be built; `mistakes` has every one of its mistakes."""
+
+    def __init__(self, workflow: str, mistakes: Iterable[Mistake]) -> None:
+        self.mistakes = tuple(dict.fromkeys(mistakes))
+        lines = "\n".join(f"  - {mistake}" for mistake in self.mistakes)
+        count = f"{len(self.mistakes)} mistake{'s' if len(self.mistakes) > 1 else ''}"
+        super().__init__(f"The workflow {workflow!r} has {count}:\n{lines}", workflow=workflow)
+
+
+_PUBLIC = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+_SPOKEN = re.compile(r"\w[\w -]{0,63}(?<! )")
+_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]{0,63}")
+
+
+def public_name(name: object) -> str | None:
+    """What is wrong with a name that stands in addresses, settings and providers' requests."""
+    if isinstance(name, str) and _PUBLIC.fullmatch(name):
+        return None
+    return f"{name!r} is not a name: it must begin with a letter and have at most 64 letters, digits, '_' or '-'"
+
+
+def spoken_name(name: object) -> str | None:
+    """What is wrong with the name of a step or an agent: it stands in paths, so it has no '/' or '['."""
+    if isinstance(name, str) and _SPOKEN.fullmatch(name):
+        return None
+    return f"{name!r} is not a name: it must have at most 64 letters, digits, spaces, '_' or '-'"
+
+
+def version_number(version: object) -> str | None:
+    """What is wrong with a version."""
+    if isinstance(version, str) and _VERSION.fullmatch(version):
+        return None
+    return f"version {version!r} must be text as '1.0.0': letters, digits, '.', '+', '_' or '-'"
+
+
+def repeated(names: Iterable[Hashable]) -> Iterator[Hashable]:
+    """Each name that stands there more than once."""
+    seen: dict[Hashable, int] = {}
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+    yield from (name for name, times in seen.items() if times > 1)

@@ -1,0 +1,174 @@
+"""The declared type of a value: how it becomes JSON, how it comes back, and what it fits."""
+
+import types
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
+
+from pydantic import ConfigDict, TypeAdapter
+from pydantic.errors import PydanticUserError
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaWarningKind
+from pydantic_core import to_json
+
+from app.domain.json import Json, check_json
+from app.domain.masking import sensitive_paths
+
+T = TypeVar("T")
+Schema = dict[str, Any]
+
+_CONFIG = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64", hide_input_in_errors=True)
+
+
+def adapter_of(annotation: Any) -> TypeAdapter[Any]:
+    """A type's adapter; bytes become base64. Raises what pydantic raises where it cannot be JSON."""
+    try:
+        return TypeAdapter(annotation, config=_CONFIG)
+    except PydanticUserError as error:
+        if error.code != "type-adapter-config-unused":
+            raise
+    return TypeAdapter(
+        annotation
+    )  # models, dataclasses and typed dicts bring their own configuration
+
+
+def dump(adapter: TypeAdapter[Any], value: Any) -> Json:
+    """`value` as JSON that `load` restores. Raises where it does not fit its type or cannot be stored."""
+    plain = adapter.dump_python(
+        value, mode="json", by_alias=True, round_trip=True, warnings="error"
+    )
+    check_json(plain)
+    return plain
+
+
+def load(
+    adapter: TypeAdapter[T], value: Json, *, strict: bool | None = None, closed: bool = False
+) -> T:
+    """The typed value of JSON; raises pydantic's `ValidationError`.
+
+    Read as JSON text, because among Python values a strict model takes no date and no decimal from a string.
+    `closed` refuses members that the type does not name, unless one of its models says that it takes any.
+    """
+    extra = "forbid" if closed and not _is_open(adapter) else None
+    return adapter.validate_json(
+        to_json(value), strict=strict, extra=extra, by_alias=True, by_name=True
+    )
+
+
+def _is_open(adapter: TypeAdapter[Any]) -> bool:
+    """Whether a model in it is declared with `extra="allow"`."""
+    return any(
+        "properties" in each and each.get("additionalProperties") not in {None, False}
+        for each in walk(adapter.json_schema(schema_generator=_Schemas))
+    )
+
+
+def schema_of(adapter: TypeAdapter[Any], mode: JsonSchemaMode = "validation") -> Schema:
+    """The JSON Schema of a type, without defaults and examples that would tell a sensitive value."""
+    schema = adapter.json_schema(mode=mode, schema_generator=_Schemas)
+    if sensitive_paths(schema):
+        definitions = schema.get("$defs", {})
+        for each in walk(schema):
+            _forget_secrets(each, definitions)
+    return schema
+
+
+class _Schemas(GenerateJsonSchema):
+    # A default that JSON cannot say is left out of the schema; it is still the default.
+    ignored_warning_kinds: set[JsonSchemaWarningKind] = {
+        "skipped-choice",
+        "non-serializable-default",
+    }
+
+
+def _forget_secrets(schema: Schema, definitions: Schema) -> None:
+    telling = schema.keys() & {"default", "examples", "example", "const", "enum"}
+    if telling and sensitive_paths({**schema, "$defs": definitions}):
+        for key in telling:
+            del schema[key]
+
+
+def walk(schema: Schema) -> Iterator[Schema]:
+    """A JSON Schema and every schema in it."""
+    yield schema
+    for key, inner in schema.items():
+        if key in {"properties", "patternProperties", "$defs"}:
+            below = list(cast("Schema", inner).values())
+        elif key in {"anyOf", "oneOf", "allOf", "prefixItems"}:
+            below = cast("list[Any]", inner)
+        elif key in {"items", "additionalProperties", "propertyNames", "contains"}:
+            below = [inner]
+        else:
+            continue
+        for each in below:
+            if isinstance(each, dict):
+                yield from walk(cast("Schema", each))
+
+
+def bare(annotation: Any) -> Any:
+    """A type without its `Annotated` and without its alias."""
+    while True:
+        if get_origin(annotation) is Annotated:
+            annotation = get_args(annotation)[0]
+        elif hasattr(annotation, "__value__"):  # `type X = …` of Python 3.12
+            annotation = annotation.__value__
+        else:
+            return annotation
+
+
+def spoken_type(annotation: Any) -> str:
+    """A type as a writer wrote it."""
+    found = bare(annotation)
+    if isinstance(found, type) and not get_args(found):
+        return found.__name__
+    return str(found).replace("typing.", "")
+
+
+def fits(given: Any, wanted: Any) -> bool:
+    """Whether every value of type `given` is a `wanted`; true where it cannot be told from the types."""
+    given, wanted = bare(given), bare(wanted)
+    if given == wanted or {given, wanted} & {Any, object}:
+        return True
+    if _is_union(given):
+        return all(fits(each, wanted) for each in get_args(given))
+    if _is_union(wanted):
+        return any(fits(given, each) for each in get_args(wanted))
+    if get_origin(given) is Literal:
+        return _literal_fits(get_args(given), wanted)
+    if get_origin(wanted) is Literal:
+        return False
+    return _class_fits(given, wanted)
+
+
+def _is_union(annotation: Any) -> bool:
+    return get_origin(annotation) in {Union, types.UnionType}
+
+
+def _literal_fits(values: tuple[Any, ...], wanted: Any) -> bool:
+    if get_origin(wanted) is Literal:
+        return set(values) <= set(get_args(wanted))
+    return all(fits(type(value), wanted) for value in values)
+
+
+def _class_fits(given: Any, wanted: Any) -> bool:
+    given_class, wanted_class = _class_of(given), _class_of(wanted)
+    if given_class is None or wanted_class is None:
+        return True
+    if given_class is int and wanted_class is float:
+        return True
+    try:
+        if not issubclass(given_class, wanted_class):
+            return False
+    except TypeError:  # a protocol or a typed dict that cannot be asked
+        return True
+    return _arguments_fit(given, wanted)
+
+
+def _class_of(annotation: Any) -> type[Any] | None:
+    found = type(None) if annotation is None else get_origin(annotation) or annotation
+    return found if isinstance(found, type) else None
+
+
+def _arguments_fit(given: Any, wanted: Any) -> bool:
+    inner, outer = get_args(given), get_args(wanted)
+    if len(inner) != len(outer):
+        return True
+    return all(fits(one, other) for one, other in zip(inner, outer, strict=True))

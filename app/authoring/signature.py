@@ -1,0 +1,118 @@
+"""What a tool's signature says: the model of its arguments, and the type of its result."""
+
+import inspect
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
+
+from app.authoring.context import ToolContext
+from app.authoring.function import (
+    UnreadableSignature,
+    hints_of,
+    name_of,
+    wrong_parameter,
+    wrong_result,
+)
+from app.authoring.shape import adapter_of, bare, schema_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolSignature:
+    """A tool's function as data. `own` is its signature without the context."""
+
+    own: inspect.Signature
+    takes_context: bool
+    parameters: type[BaseModel]
+    single: str | None  # the one parameter that takes the whole model, if the function has such
+    result: TypeAdapter[Any]
+
+    def bound(self, arguments: BaseModel) -> inspect.BoundArguments:
+        """Arguments in the places at which the function takes them."""
+        if self.single is not None:
+            return inspect.BoundArguments(self.own, OrderedDict({self.single: arguments}))
+        values = ((name, getattr(arguments, name)) for name in self.own.parameters)
+        return inspect.BoundArguments(self.own, OrderedDict(values))
+
+
+def read_signature(fn: Callable[..., Any]) -> ToolSignature:
+    """Reads a tool's annotations; raises `UnreadableSignature` with everything that is wrong with them."""
+    hints = hints_of(fn)
+    own, takes_context = _without_context(inspect.signature(fn), hints)
+    parameters = list(own.parameters.values())
+    wrong = wrong_result(fn, hints)
+    for parameter in parameters:
+        wrong += wrong_parameter(parameter, hints) or _misplaced_context(hints[parameter.name])
+    if wrong:
+        raise UnreadableSignature(*wrong)
+    single = _whole_model(parameters, hints)
+    return ToolSignature(
+        own=own,
+        takes_context=takes_context,
+        parameters=single[1] if single else _made_model(name_of(fn), parameters, hints),
+        single=single[0] if single else None,
+        result=_storable(hints["return"]),
+    )
+
+
+def _without_context(
+    signature: inspect.Signature, hints: dict[str, Any]
+) -> tuple[inspect.Signature, bool]:
+    first, *rest = list(signature.parameters.values()) or [None]
+    if first is None or bare(hints.get(first.name)) is not ToolContext:
+        return signature, False
+    return signature.replace(parameters=[each for each in rest if each is not None]), True
+
+
+def _misplaced_context(annotation: Any) -> list[str]:
+    if bare(annotation) is ToolContext:
+        return ["the context must be the first parameter"]
+    return []
+
+
+def _whole_model(
+    parameters: Sequence[inspect.Parameter], hints: dict[str, Any]
+) -> tuple[str, type[BaseModel]] | None:
+    match parameters:
+        case [inspect.Parameter(name=name, default=inspect.Parameter.empty)]:
+            model = hints[name]
+            if isinstance(model, type) and issubclass(model, BaseModel):
+                return name, model
+    return None
+
+
+def _made_model(
+    name: str, parameters: Sequence[inspect.Parameter], hints: dict[str, Any]
+) -> type[BaseModel]:
+    fields: dict[str, Any] = {
+        each.name: (hints[each.name], ... if each.default is each.empty else each.default)
+        for each in parameters
+    }
+    config = ConfigDict(
+        extra="forbid",
+        protected_namespaces=(),
+        ser_json_bytes="base64",
+        val_json_bytes="base64",
+        hide_input_in_errors=True,
+    )
+    try:
+        with warnings.catch_warnings():
+            # A parameter may be called `copy` or `schema`: nobody calls those methods of this model.
+            warnings.filterwarnings("ignore", message=r"Field name .* shadows an attribute")
+            model = create_model(name, __config__=config, **fields)
+        schema_of(TypeAdapter(model))
+    except Exception as error:
+        raise UnreadableSignature(f"its parameters have no JSON Schema: {error}") from error
+    return model
+
+
+def _storable(annotation: Any) -> TypeAdapter[Any]:
+    try:
+        adapter = adapter_of(annotation)
+        schema_of(adapter)
+    except Exception as error:
+        raise UnreadableSignature(f"its result cannot be stored as JSON: {error}") from error
+    return adapter

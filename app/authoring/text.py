@@ -1,0 +1,52 @@
+"""What an agent reads of a value, and what becomes of its answer."""
+
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import to_json
+
+from app.authoring.shape import bare, fits
+
+
+def text_of(value: Any) -> str:
+    """What an agent reads: a text as it is, the text of a model that is nothing else, or else JSON."""
+    match value:
+        case str():
+            return value
+        case BaseModel() if len(type(value).model_fields) == 1:
+            (only,) = type(value).model_fields
+            inner = getattr(value, only)
+            return inner if isinstance(inner, str) else _as_json(value)
+        case _:
+            return _as_json(value)
+
+
+def _as_json(value: Any) -> str:
+    return to_json(value, by_alias=True, bytes_mode="base64").decode()
+
+
+def takes_text(expected: Any) -> bool:
+    """Whether an answer can stand as it is where `expected` is wanted."""
+    return fits(str, expected)
+
+
+def text_field(expected: Any) -> str | None:
+    """The field of a model that an answer is put into: its only text, if nothing else must be given.
+
+    The name is the one by which the model is read (its alias, if it has one).
+    """
+    model = bare(expected)
+    if not (isinstance(model, type) and issubclass(model, BaseModel)):
+        return None
+    fields = model.model_fields
+    texts = [name for name, field in fields.items() if bare(field.annotation) is str]
+    if len(texts) != 1 or any(
+        _must_be_given(field) for name, field in fields.items() if name not in texts
+    ):
+        return None
+    return texts[0]
+
+
+def _must_be_given(field: FieldInfo) -> bool:
+    return field.is_required()

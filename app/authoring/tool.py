@@ -1,0 +1,307 @@
+"""Tools: typed functions that a model may call, and that may wait for somebody first."""
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import KW_ONLY, dataclass
+from datetime import timedelta
+from functools import cached_property
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
+
+from pydantic import BaseModel, TypeAdapter
+from pydantic_core import to_jsonable_python
+
+from app.authoring.asks import Approval, duration_mistakes
+from app.authoring.channel import Channel
+from app.authoring.context import ToolContext
+from app.authoring.function import UnreadableSignature, call, name_of
+from app.authoring.mistakes import public_name
+from app.authoring.shape import dump, load, schema_of
+from app.authoring.signature import ToolSignature, read_signature
+from app.domain.ask import Policy
+from app.domain.json import Json
+from app.domain.pause import PauseKind
+
+P = ParamSpec("P")
+R = TypeVar("R")
+OnCrash = Literal["run_again", "ask"]
+
+
+@dataclass(frozen=True, eq=False)
+class Tool(Generic[P, R]):
+    """A function as a model sees it: name, description, and the schema of its arguments.
+
+    `P` are its parameters without the context, `R` is its result. Made by `tool`. What depends on the
+    annotations is read when it is first needed and raises `UnreadableSignature` where they are wrong; a
+    `Workflow` reports that when it is built.
+    """
+
+    fn: Callable[..., Awaitable[R] | R]
+    _: KW_ONLY
+    channel: Channel | None = None
+    approval: Approval | None = None
+    external: bool = False
+    timeout: timedelta | None = None
+    retries: int = 0
+    on_crash: OnCrash = "run_again"
+
+    @property
+    def name(self) -> str:
+        return name_of(self.fn)
+
+    @cached_property
+    def description(self) -> str:
+        return inspect.getdoc(self.fn) or ""
+
+    @cached_property
+    def signature(self) -> ToolSignature:
+        return read_signature(self.fn)
+
+    @property
+    def parameters(self) -> type[BaseModel]:
+        """The model of the arguments: the function's own, or one made of its parameters."""
+        return self.signature.parameters
+
+    @property
+    def takes_context(self) -> bool:
+        return self.signature.takes_context
+
+    @property
+    def result(self) -> TypeAdapter[R]:
+        return self.signature.result
+
+    @cached_property
+    def arguments(self) -> TypeAdapter[BaseModel]:
+        return TypeAdapter(self.parameters)
+
+    @cached_property
+    def arguments_schema(self) -> dict[str, Any]:
+        """JSON Schema of the arguments that a model or an approver gives."""
+        return schema_of(self.arguments)
+
+    @cached_property
+    def result_schema(self) -> dict[str, Any]:
+        """JSON Schema of the result, as somebody else reports it."""
+        return schema_of(self.result)
+
+    # ── What it waits for ────────────────────────────────────────────────────────────────────────
+
+    @cached_property
+    def gate(self) -> Approval | None:
+        """The approval that a call waits for before anything else happens to it, if any."""
+        if self.approval is None and self.channel is not None and not self.external:
+            return Approval()
+        return self.approval
+
+    def asked(self) -> list[PauseKind]:
+        """The kinds of pause that a call may wait at before it is dispatched, in order."""
+        kinds = [PauseKind.APPROVAL] if self.gate is not None else []
+        return [*kinds, PauseKind.EXTERNAL_RESULT] if self.external else kinds
+
+    def channel_for(self, kind: PauseKind) -> Channel:
+        """Who is asked; a workflow that was built has somebody for every kind in `asked`."""
+        if kind is PauseKind.APPROVAL and self.gate is not None and self.gate.channel is not None:
+            return self.gate.channel
+        found = self.channel or (self.approval.channel if self.approval else None)
+        if found is None:
+            raise LookupError(f"the tool {self.name!r} names no channel")
+        return found
+
+    def policy_for(self, kind: PauseKind) -> Policy:
+        """The terms of the ask, as data."""
+        channel = self.channel_for(kind)
+        if kind is PauseKind.APPROVAL and self.gate is not None:
+            return self.gate.policy(channel)
+        return Policy(channel=channel.name)
+
+    def asks_about(self, arguments: BaseModel) -> bool:
+        """Whether a call with these arguments waits for an approval. A `when=` that crashes asks."""
+        if self.gate is None or self.gate.when is None:
+            return self.gate is not None
+        bound = self.signature.bound(arguments).arguments
+        try:
+            if self.signature.single is not None:
+                return self.gate.when(arguments) is not False
+            return self.gate.when(**bound) is not False
+        except Exception:  # noqa: BLE001 - a condition that cannot be told must not open the gate
+            return True
+
+    def channels(self) -> Iterator[Channel]:
+        """The channels it names."""
+        if self.channel is not None:
+            yield self.channel
+        if self.approval is not None:
+            yield from self.approval.channels()
+
+    # ── What goes in and comes out ───────────────────────────────────────────────────────────────
+
+    async def call(self, context: ToolContext, arguments: BaseModel) -> R:
+        """Runs the function, a sync one in a thread, and gives its result checked against its type."""
+        bound = self.signature.bound(arguments)
+        first = (context,) if self.takes_context else ()
+        return self.result.validate_python(await call(self.fn, *first, *bound.args, **bound.kwargs))
+
+    def read_arguments(self, arguments: Json, *, closed: bool = False) -> BaseModel:
+        """Arguments as a model or an approver gave them; raises pydantic's `ValidationError`.
+
+        `closed` refuses members that the tool does not know, which are otherwise dropped.
+        """
+        return load(self.arguments, arguments, closed=closed)
+
+    def dump_arguments(self, arguments: BaseModel) -> Json:
+        """Arguments as JSON that fits `arguments_schema`, with every default written out."""
+        return dump(self.arguments, arguments)
+
+    def read_result(self, value: Json) -> R:
+        """A result that was stored or reported; raises pydantic's `ValidationError`."""
+        return load(self.result, value)
+
+    def dump_result(self, result: R) -> Json:
+        """A result as JSON that `read_result` reads."""
+        return dump(self.result, result)
+
+    def proposed(self, *args: P.args, **kwargs: P.kwargs) -> Json:
+        """The arguments of a typed call, as a model would write them."""
+        bound = self.signature.own.bind(*args, **kwargs).arguments
+        if self.signature.single is not None:
+            return to_jsonable_python(bound[self.signature.single])
+        return to_jsonable_python(bound)
+
+    # ── What is wrong with it ────────────────────────────────────────────────────────────────────
+
+    def mistakes(self) -> Iterator[str]:
+        """What is wrong with it, taken by itself."""
+        wrong = public_name(self.name)
+        if wrong:
+            yield wrong
+        yield from self._mistakes_of_signature()
+        if not isinstance(self.channel, Channel | None):
+            yield "channel= is not a channel"
+        if self.approval is not None:
+            yield from self._mistakes_of_approval(self.approval)
+        if self.external:
+            yield from self._mistakes_of_external()
+        yield from self._mistakes_of_running()
+
+    def _mistakes_of_signature(self) -> Iterator[str]:
+        try:
+            _ = self.arguments_schema, self.result_schema
+        except UnreadableSignature as error:
+            yield from error.reasons
+        except Exception as error:  # noqa: BLE001 - a type's own schema code can raise anything
+            yield f"its arguments have no JSON Schema: {error}"
+
+    def _mistakes_of_approval(self, approval: object) -> Iterator[str]:
+        if not isinstance(approval, Approval):
+            yield "approval= must be an Approval(...)"
+            return
+        yield from (f"approval: {wrong}" for wrong in approval.mistakes())
+        if self.channel is None and approval.channel is None:
+            yield "approval= could never fire without channel="
+        if callable(approval.when):
+            yield from self._mistakes_of_when(approval.when)
+
+    def _mistakes_of_when(self, when: Callable[..., object]) -> Iterator[str]:
+        try:
+            signature, taken = self.signature, inspect.signature(when)
+        except (UnreadableSignature, TypeError, ValueError):
+            return
+        try:
+            if signature.single is not None:
+                taken.bind(signature.single)
+            else:
+                taken.bind(**dict.fromkeys(signature.own.parameters))
+        except TypeError as error:
+            yield f"approval: when= does not take the tool's arguments: {error}"
+
+    def _mistakes_of_external(self) -> Iterator[str]:
+        if self.channel is None:
+            yield "external=True could never be asked without channel="
+        idle = {
+            "timeout": self.timeout is not None,
+            "retries": self.retries != 0,
+            "on_crash": self.on_crash != "run_again",
+        }
+        for name in (name for name, is_set in idle.items() if is_set):
+            yield f"{name}= could never matter with external=True: the function is not run"
+
+    def _mistakes_of_running(self) -> Iterator[str]:
+        yield from duration_mistakes("timeout", self.timeout)
+        if type(self.retries) is not int or self.retries < 0:
+            yield f"retries={self.retries!r} must be a whole number from 0"
+        if self.on_crash not in {"run_again", "ask"}:
+            yield f"on_crash={self.on_crash!r} is unknown: it is one of run_again, ask"
+        elif self.on_crash == "ask" and not any(self.channels()):
+            yield "on_crash='ask' could never ask anybody without channel="
+
+
+class ToolDecorator(Protocol):
+    """What `tool` with options gives: it makes a tool of a function."""
+
+    @overload
+    def __call__(
+        self, fn: Callable[Concatenate[ToolContext, P], Awaitable[R]], /
+    ) -> Tool[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[Concatenate[ToolContext, P], R], /) -> Tool[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, Awaitable[R]], /) -> Tool[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> Tool[P, R]: ...
+
+
+@overload
+def tool(fn: Callable[Concatenate[ToolContext, P], Awaitable[R]], /) -> Tool[P, R]: ...
+@overload
+def tool(fn: Callable[Concatenate[ToolContext, P], R], /) -> Tool[P, R]: ...
+@overload
+def tool(fn: Callable[P, Awaitable[R]], /) -> Tool[P, R]: ...
+@overload
+def tool(fn: Callable[P, R], /) -> Tool[P, R]: ...
+@overload
+def tool(
+    *,
+    channel: Channel | None = None,
+    approval: Approval | None = None,
+    external: bool = False,
+    timeout: timedelta | None = None,
+    retries: int = 0,
+    on_crash: OnCrash = "run_again",
+) -> ToolDecorator: ...
+def tool(
+    fn: Callable[..., Any] | None = None,
+    /,
+    *,
+    channel: Channel | None = None,
+    approval: Approval | None = None,
+    external: bool = False,
+    timeout: timedelta | None = None,
+    retries: int = 0,
+    on_crash: OnCrash = "run_again",
+) -> Any:
+    """Makes a tool of a function, sync or async: `@tool` or `@tool(channel=…)`.
+
+    The schema comes from its parameters (one pydantic model, or plain typed ones), the description from its
+    docstring. A first parameter annotated with `ToolContext` is not one of them.
+
+    Args:
+        fn: The function, where `@tool` stands without options.
+        channel: Who is asked. Without `external`, every call waits for an approval.
+        approval: The terms of that approval; with `external`, a separate approval before it.
+        external: Somebody else does the call and reports its result; the function is never run.
+        timeout: How long one attempt may take; a person's waiting time does not count.
+        retries: How often a call that raised is tried again.
+        on_crash: What becomes of a call of which a crash leaves unknown whether it happened.
+    """
+
+    def made(fn: Callable[..., Any]) -> Tool[..., Any]:
+        return Tool(
+            fn,
+            channel=channel,
+            approval=approval,
+            external=external,
+            timeout=timeout,
+            retries=retries,
+            on_crash=on_crash,
+        )
+
+    return made if fn is None else made(fn)

@@ -1,0 +1,7 @@
+"""The channel that is told by signed webhooks."""
+
+from app.authoring import Channel
+
+
+class HttpCallbackChannel(Channel):
+    """Tells an address by signed webhooks; the address and its secrets are settings under its name."""
