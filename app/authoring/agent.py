@@ -7,10 +7,16 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from app.authoring.asks import duration_mistakes
 from app.authoring.channel import Channel
-from app.authoring.limits import Limits
-from app.authoring.mistakes import Mistake, repeated, spoken_name
+from app.authoring.limits import DEFAULT_LIMITS, Limits
+from app.authoring.mistakes import (
+    Mistake,
+    as_list,
+    repeated,
+    spoken_name,
+    wrong_count,
+    wrong_duration,
+)
 from app.authoring.model import ChatModel, ScriptedModel
 from app.authoring.tool import Tool
 
@@ -30,7 +36,7 @@ class Agent:
     model: str | ScriptedModel | ChatModel
     description: str = ""
     tools: Sequence[Tool[..., Any]] = ()
-    limits: Limits = Limits()
+    limits: Limits = DEFAULT_LIMITS
     output: type[BaseModel] | None = None
     timeout: timedelta = timedelta(minutes=2)
     retries: int = 2
@@ -41,20 +47,15 @@ class Agent:
 
     def channels(self) -> Iterator[tuple[str, Channel]]:
         """The channels that its tools name, each with the place where."""
-        for each in self.tools:
-            if isinstance(each, Tool):
-                yield from ((f"tool {each.name!r}", channel) for channel in each.channels())
+        for each in _tools_among(self.tools):
+            yield from ((f"tool {each.name!r}", channel) for channel in each.channels())
 
     def mistakes(self) -> Iterator[Mistake]:
         """What is wrong with it and its tools, taken by themselves."""
         place = f"agent {self.name!r}"
         for wrong in self._own_mistakes():
             yield Mistake(place=place, message=wrong)
-        for each in self.tools:
-            if not isinstance(each, Tool):
-                message = f"{each!r} is not a tool: decorate the function with @tool"
-                yield Mistake(place=place, message=message)
-                continue
+        for each in _tools_among(self.tools):
             for wrong in each.mistakes():
                 yield Mistake(place=f"{place}, tool {each.name!r}", message=wrong)
 
@@ -62,20 +63,42 @@ class Agent:
         wrong = spoken_name(self.name)
         if wrong:
             yield wrong
-        if not isinstance(self.prompt, str):
-            yield "prompt= must be a text"
+        yield from _mistakes_of_text("description", self.description)
+        yield from _mistakes_of_text("prompt", self.prompt)
         yield from _mistakes_of_model(self.model)
-        for name in repeated(each.name for each in self.tools if isinstance(each, Tool)):
-            yield f"two of its tools have the name {name!r}"
-        if isinstance(self.limits, Limits):
-            yield from self.limits.mistakes()
-        else:
-            yield "limits= must be Limits(...)"
+        yield from _mistakes_of_tools(self.tools)
+        yield from _mistakes_of_limits(self.limits)
         if self.output is not None and not _is_model(self.output):
             yield "output= must be a pydantic model"
-        yield from duration_mistakes("timeout", self.timeout)
-        if type(self.retries) is not int or self.retries < 0:
-            yield f"retries={self.retries!r} must be a whole number from 0"
+        yield from wrong_duration("timeout", self.timeout)
+        yield from wrong_count("retries", self.retries)
+
+
+def _tools_among(tools: object) -> list[Tool[..., Any]]:
+    return [each for each in as_list(tools) or [] if isinstance(each, Tool)]
+
+
+def _mistakes_of_tools(tools: object) -> Iterator[str]:
+    listed = as_list(tools)
+    if listed is None:
+        yield "tools= must be a list"
+    for each in listed or []:
+        if not isinstance(each, Tool):
+            yield f"{each!r} is not a tool: decorate the function with @tool"
+    for name in repeated(each.name for each in _tools_among(tools)):
+        yield f"two of its tools have the name {name!r}"
+
+
+def _mistakes_of_text(name: str, text: object) -> Iterator[str]:
+    if not isinstance(text, str):
+        yield f"{name}= must be a text"
+
+
+def _mistakes_of_limits(limits: object) -> Iterator[str]:
+    if isinstance(limits, Limits):
+        yield from limits.mistakes()
+    else:
+        yield "limits= must be Limits(...)"
 
 
 def _is_model(found: object) -> bool:

@@ -21,7 +21,7 @@ from typing import (
 from pydantic import AfterValidator, Field, TypeAdapter
 
 from app.authoring.channel import Channel
-from app.authoring.mistakes import repeated
+from app.authoring.mistakes import as_list, repeated, wrong_choice, wrong_count, wrong_duration
 from app.authoring.shape import adapter_of, load, schema_of
 from app.domain.ask import OnExpire, Policy
 from app.domain.json import Json
@@ -263,64 +263,59 @@ def _mistakes_of_options(options: tuple[object, ...]) -> Iterator[str]:
 
 
 def _mistakes_of_terms(terms: Terms, on_expire: str, endings: tuple[str, ...]) -> Iterator[str]:
-    for name in ("channel", "escalate_to"):
-        if not isinstance(getattr(terms, name), Channel | None):
-            yield f"{name}= is not a channel"
+    yield from wrong_channel("channel", terms.channel)
+    yield from wrong_channel("escalate_to", terms.escalate_to)
     yield from _mistakes_of_deadline(terms)
-    if on_expire not in endings:
-        yield f"on_expire={on_expire!r} is unknown here: it is one of {', '.join(endings)}"
-    elif on_expire != "reject" and terms.expires_after is None:
+    yield from wrong_choice("on_expire", on_expire, endings)
+    if on_expire != "reject" and terms.expires_after is None:
         yield f"on_expire={on_expire!r} could never happen without expires_after="
     yield from _mistakes_of_approvers(terms)
 
 
+def wrong_channel(name: str, channel: object) -> Iterator[str]:
+    """What is wrong with a channel that may be left out."""
+    if channel is not None and not isinstance(channel, Channel):
+        yield f"{name}= is not a channel: {channel!r}"
+
+
 def _mistakes_of_deadline(terms: Terms) -> Iterator[str]:
-    yield from duration_mistakes("expires_after", terms.expires_after)
-    for name in ("remind_before", "escalate_before"):
-        before: timedelta | None = getattr(terms, name)
-        wrong = list(duration_mistakes(name, before))
-        yield from wrong
-        if before is None or wrong:
-            continue
-        if terms.expires_after is None:
-            yield f"{name}= could never happen without expires_after="
-        elif isinstance(terms.expires_after, timedelta) and before >= terms.expires_after:
-            yield f"{name}= is not shorter than expires_after="
+    yield from wrong_duration("expires_after", terms.expires_after)
+    yield from _mistakes_of_notice("remind_before", terms.remind_before, terms.expires_after)
+    yield from _mistakes_of_notice("escalate_before", terms.escalate_before, terms.expires_after)
     if terms.escalate_to is not None and terms.expires_after is None:
         yield "escalate_to= could never happen without expires_after="
     if terms.escalate_to is None and terms.escalate_before is not None:
         yield "escalate_before= needs escalate_to="
 
 
+def _mistakes_of_notice(name: str, before: object, expires_after: object) -> Iterator[str]:
+    yield from wrong_duration(name, before)
+    if before is None:
+        return
+    if expires_after is None:
+        yield f"{name}= could never happen without expires_after="
+    both = isinstance(before, timedelta) and isinstance(expires_after, timedelta)
+    if both and before >= expires_after:
+        yield f"{name}= is not shorter than expires_after="
+
+
 def _mistakes_of_approvers(terms: Terms) -> Iterator[str]:
-    if isinstance(terms.approvers, str):
-        yield "approvers= is a list of names, not one text"
+    approvers = as_list(terms.approvers)
+    if approvers is None:
+        yield "approvers= must be a list of names"
         return
-    wrong = [name for name in terms.approvers if not _is_approver(name)]
-    for name in wrong:
-        yield f"{name!r} is not an approver: a name, 'group:…' or 'channel:…'"
-    for name in repeated(terms.approvers):
+    for name in approvers:
+        if not isinstance(name, str) or not name.strip() or name in {"group:", "channel:"}:
+            yield f"{name!r} is not an approver: it is a name, 'group:…' or 'channel:…'"
+    for name in repeated(approvers):
         yield f"the approver {name!r} stands there twice"
-    if type(terms.quorum) is not int or terms.quorum < 1:
-        yield f"quorum={terms.quorum!r} must be a whole number from 1"
-    elif terms.approvers and not wrong and not _can_agree(terms):
-        yield f"quorum={terms.quorum} is larger than the {len(set(terms.approvers))} named approvers"
+    yield from wrong_count("quorum", terms.quorum, 1)
+    people = {str(name) for name in approvers}
+    if people and not _can_agree(people, terms.quorum):
+        yield f"quorum={terms.quorum} is larger than the {len(people)} named approvers"
 
 
-def _is_approver(name: object) -> bool:
-    return isinstance(name, str) and bool(name.strip()) and name not in {"group:", "channel:"}
-
-
-def _can_agree(terms: Terms) -> bool:
-    has_group = any(name.startswith("group:") for name in terms.approvers)
-    return has_group or terms.quorum <= len(set(terms.approvers))
-
-
-def duration_mistakes(name: str, duration: object) -> Iterator[str]:
-    """What is wrong with an optional duration."""
-    if duration is None:
-        return
-    if not isinstance(duration, timedelta):
-        yield f"{name}= must be a timedelta, not {type(duration).__name__}"
-    elif duration <= timedelta(0):
-        yield f"{name}= must be longer than nothing"
+def _can_agree(approvers: set[str], quorum: object) -> bool:
+    if any(name.startswith("group:") for name in approvers):
+        return True
+    return not isinstance(quorum, int) or quorum <= len(approvers)

@@ -21,7 +21,9 @@ async def call(fn: Callable[..., Awaitable[R] | R], *args: Any, **kwargs: Any) -
     if inspect.iscoroutinefunction(fn):
         return await cast("Awaitable[R]", fn(*args, **kwargs))
     result = await asyncio.to_thread(fn, *args, **kwargs)
-    return await result if inspect.isawaitable(result) else result
+    if inspect.isawaitable(result):
+        return await cast("Awaitable[R]", result)
+    return cast("R", result)
 
 
 def name_of(fn: Callable[..., Any]) -> str:

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from app.authoring.mistakes import wrong_count
+
 DEFAULT_MODEL_CALLS: Final = 12
 DEFAULT_TOOL_CALLS: Final = 20
 
@@ -28,7 +30,8 @@ class Limits:
 
     def mistakes(self) -> Iterator[str]:
         """What is wrong with them."""
-        if type(self.most_model_calls) is not int or self.most_model_calls < 1:
-            yield f"limits: model_calls={self.model_calls!r} must be a whole number from 1"
-        if type(self.most_tool_calls) is not int or self.most_tool_calls < 0:
-            yield f"limits: tool_calls={self.tool_calls!r} must be a whole number from 0"
+        yield from wrong_count("limits: model_calls", self.most_model_calls, 1)
+        yield from wrong_count("limits: tool_calls", self.most_tool_calls)
+
+
+DEFAULT_LIMITS: Final = Limits()

@@ -1,8 +1,10 @@
 """What a writer got wrong, and where: collected first, raised as one report."""
 
 import re
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
+from typing import cast
 
 from app.errors import AuthoringError
 
@@ -44,6 +46,13 @@ def public_name(name: object) -> str | None:
     return f"{name!r} is not a name: it must begin with a letter and have at most 64 letters, digits, '_' or '-'"
 
 
+def channel_name(name: object) -> str | None:
+    """What is wrong with the name of a channel, under which settings name its address."""
+    if isinstance(name, str) and "__" in name:
+        return f"{name!r} is not a name of a channel: '__' divides the parts of a setting's name"
+    return public_name(name)
+
+
 def spoken_name(name: object) -> str | None:
     """What is wrong with the name of a step or an agent: it stands in paths, so it has no '/' or '['."""
     if isinstance(name, str) and _SPOKEN.fullmatch(name):
@@ -56,6 +65,33 @@ def version_number(version: object) -> str | None:
     if isinstance(version, str) and _VERSION.fullmatch(version):
         return None
     return f"version {version!r} must be text as '1.0.0': letters, digits, '.', '+', '_' or '-'"
+
+
+def as_list(found: object) -> list[object] | None:
+    """What stands where a list is expected; None where it is not one."""
+    return list(cast("list[object]", found)) if isinstance(found, list | tuple) else None
+
+
+def wrong_count(name: str, count: object, least: int = 0) -> Iterator[str]:
+    """What is wrong with a whole number."""
+    if type(count) is not int or count < least:
+        yield f"{name}={count!r} must be a whole number from {least}"
+
+
+def wrong_duration(name: str, duration: object) -> Iterator[str]:
+    """What is wrong with a duration that may be left out."""
+    if duration is None:
+        return
+    if not isinstance(duration, timedelta):
+        yield f"{name}= must be a timedelta, not {type(duration).__name__}"
+    elif duration <= timedelta(0):
+        yield f"{name}= must be longer than nothing"
+
+
+def wrong_choice(name: str, choice: object, choices: Sequence[str]) -> Iterator[str]:
+    """What is wrong with one of several words."""
+    if choice not in choices:
+        yield f"{name}={choice!r} is unknown here: it is one of {', '.join(choices)}"
 
 
 def repeated(names: Iterable[Hashable]) -> Iterator[Hashable]:

@@ -117,9 +117,7 @@ def call_tool(tool: Tool[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Reply
 def call_tool(tool: Tool[..., Any], /, *args: Any, provider_id: str, **kwargs: Any) -> Reply: ...
 @overload
 def call_tool(tool: str, arguments: Json = ..., /, *, provider_id: str = "") -> Reply: ...
-def call_tool(
-    tool: Tool[..., Any] | str, /, *args: Any, provider_id: str = "", **kwargs: Any
-) -> Reply:
+def call_tool(tool: Any, /, *args: Any, provider_id: str = "", **kwargs: Any) -> Reply:
     """An answer that asks for one call: of a tool, with its arguments; or by name, with raw ones.
 
     `provider_id` plays the id that a provider gives a call.
@@ -127,8 +125,11 @@ def call_tool(
     if isinstance(tool, Tool):
         name, arguments = tool.name, tool.proposed(*args, **kwargs)
     else:
-        name, arguments = tool, args[0] if args else {}
+        name, arguments = tool, next(iter(args), _NO_ARGUMENTS)
     return Reply(calls=(ToolCall(tool=name, arguments=arguments, provider_id=provider_id),))
+
+
+_NO_ARGUMENTS: Json = {}
 
 
 def call_tools(*replies: Reply) -> Reply:

@@ -72,15 +72,14 @@ def schema_of(adapter: TypeAdapter[Any], mode: JsonSchemaMode = "validation") ->
 
 
 class _Schemas(GenerateJsonSchema):
-    # A default that JSON cannot say is left out of the schema; it is still the default.
-    ignored_warning_kinds: set[JsonSchemaWarningKind] = {
-        "skipped-choice",
-        "non-serializable-default",
-    }
+    def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
+        # A default that JSON cannot say is left out of the schema; it is still the default.
+        if kind != "non-serializable-default":
+            super().emit_warning(kind, detail)
 
 
 def _forget_secrets(schema: Schema, definitions: Schema) -> None:
-    telling = schema.keys() & {"default", "examples", "example", "const", "enum"}
+    telling = {key for key in ("default", "examples", "example") if schema.get(key) is not None}
     if telling and sensitive_paths({**schema, "$defs": definitions}):
         for key in telling:
             del schema[key]

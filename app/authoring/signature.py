@@ -81,6 +81,8 @@ def _whole_model(
             model = hints[name]
             if isinstance(model, type) and issubclass(model, BaseModel):
                 return name, model
+        case _:
+            pass
     return None
 
 

@@ -5,16 +5,26 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from functools import cached_property
-from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
+from typing import (
+    Any,
+    Concatenate,
+    Generic,
+    Literal,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    get_args,
+    overload,
+)
 
 from pydantic import BaseModel, TypeAdapter
 from pydantic_core import to_jsonable_python
 
-from app.authoring.asks import Approval, duration_mistakes
+from app.authoring.asks import Approval, wrong_channel
 from app.authoring.channel import Channel
 from app.authoring.context import ToolContext
 from app.authoring.function import UnreadableSignature, call, name_of
-from app.authoring.mistakes import public_name
+from app.authoring.mistakes import public_name, wrong_choice, wrong_count, wrong_duration
 from app.authoring.shape import dump, load, schema_of
 from app.authoring.signature import ToolSignature, read_signature
 from app.domain.ask import Policy
@@ -129,7 +139,7 @@ class Tool(Generic[P, R]):
         """The channels it names."""
         if self.channel is not None:
             yield self.channel
-        if self.approval is not None:
+        if isinstance(self.approval, Approval):
             yield from self.approval.channels()
 
     # ── What goes in and comes out ───────────────────────────────────────────────────────────────
@@ -174,8 +184,7 @@ class Tool(Generic[P, R]):
         if wrong:
             yield wrong
         yield from self._mistakes_of_signature()
-        if not isinstance(self.channel, Channel | None):
-            yield "channel= is not a channel"
+        yield from wrong_channel("channel", self.channel)
         if self.approval is not None:
             yield from self._mistakes_of_approval(self.approval)
         if self.external:
@@ -225,12 +234,10 @@ class Tool(Generic[P, R]):
             yield f"{name}= could never matter with external=True: the function is not run"
 
     def _mistakes_of_running(self) -> Iterator[str]:
-        yield from duration_mistakes("timeout", self.timeout)
-        if type(self.retries) is not int or self.retries < 0:
-            yield f"retries={self.retries!r} must be a whole number from 0"
-        if self.on_crash not in {"run_again", "ask"}:
-            yield f"on_crash={self.on_crash!r} is unknown: it is one of run_again, ask"
-        elif self.on_crash == "ask" and not any(self.channels()):
+        yield from wrong_duration("timeout", self.timeout)
+        yield from wrong_count("retries", self.retries)
+        yield from wrong_choice("on_crash", self.on_crash, get_args(OnCrash))
+        if self.on_crash == "ask" and not any(self.channels()):
             yield "on_crash='ask' could never ask anybody without channel="
 
 

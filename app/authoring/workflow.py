@@ -12,9 +12,12 @@ from app.authoring.describe import describe_agent, describe_step, fingerprint_of
 from app.authoring.mistakes import (
     Mistake,
     WorkflowMistakes,
+    as_list,
+    channel_name,
     public_name,
     repeated,
     version_number,
+    wrong_count,
 )
 from app.authoring.shape import adapter_of, load, schema_of
 from app.authoring.step import Step, StepFunction, StepNode, connect, entry_name
@@ -52,16 +55,20 @@ class Workflow:
         self.name = name
         self.version = version
         self.history = history
-        self.channels = tuple(channels)
-        nodes, misfits = connect(steps, input, output)
-        agents = [each for each in (_agent_in(entry) for entry in steps) if each is not None]
-        self.agents = tuple(dict.fromkeys(agents))
+        self.channels = _channels_among(channels)
+        entries = as_list(steps) or []
+        self.agents = tuple(dict.fromkeys(_agents_among(entries)))
+        nodes, misfits = connect(entries, input, output)
         mistakes = [
-            *self._own_mistakes(input, output, steps),
-            *self._mistakes_of_channels(),
+            *_mistakes_of_workflow(name, version, history),
+            *_mistakes_of_type("input", input),
+            *(_mistakes_of_type("output", output) if output is not None else ()),
+            *_mistakes_of_steps(steps, self.agents),
+            *_mistakes_of_channels(channels),
             *misfits,
+            *(wrong for agent in self.agents for wrong in agent.mistakes()),
+            *self._mistakes_of_asking(),
         ]
-        mistakes += [wrong for agent in self.agents for wrong in agent.mistakes()]
         if mistakes:
             raise WorkflowMistakes(name, mistakes)
         self.steps: tuple[StepNode, ...] = nodes
@@ -109,29 +116,10 @@ class Workflow:
             "graph": mermaid(self.steps),
         }
 
-    def _own_mistakes(self, input: Any, output: Any, steps: Sequence[object]) -> Iterator[Mistake]:
-        wrong = [public_name(self.name), version_number(self.version)]
-        yield from (_here(each) for each in wrong if each)
-        if type(self.history) is not int or self.history < 0:
-            yield _here(f"history={self.history!r} must be a whole number from 0")
-        if not steps:
-            yield _here("it has no steps")
-        for name in repeated(entry_name(entry) for entry in steps):
-            yield _here(f"two steps have the name {name!r}")
-        for name in repeated(agent.name for agent in self.agents):
-            yield _here(f"two agents have the name {name!r}")
-        yield from _mistakes_of_type("input", input)
-        if output is not None:
-            yield from _mistakes_of_type("output", output)
-
-    def _mistakes_of_channels(self) -> Iterator[Mistake]:
-        channels = [each for each in self.channels if isinstance(each, Channel)]
-        if len(channels) < len(self.channels):
-            yield _here("channels= has something that is not a channel")
-        yield from _mistakes_of_channel_names(channels)
+    def _mistakes_of_asking(self) -> Iterator[Mistake]:
         for agent in self.agents:
             for place, channel in agent.channels():
-                wrong = _unknown_channel(channel, channels)
+                wrong = _unknown_channel(channel, self.channels)
                 if wrong:
                     yield Mistake(place=f"agent {agent.name!r}, {place}", message=wrong)
 
@@ -140,9 +128,23 @@ def _here(message: str) -> Mistake:
     return Mistake(place="workflow", message=message)
 
 
-def _agent_in(entry: object) -> Agent | None:
-    run = entry.run if isinstance(entry, Step) else entry
-    return run if isinstance(run, Agent) else None
+def _channels_among(channels: object) -> tuple[Channel, ...]:
+    return tuple(each for each in as_list(channels) or [] if isinstance(each, Channel))
+
+
+def _agents_among(entries: Sequence[object]) -> Iterator[Agent]:
+    for entry in entries:
+        run = entry.run if isinstance(entry, Step) else entry
+        if isinstance(run, Agent):
+            yield run
+
+
+def _mistakes_of_workflow(name: object, version: object, history: object) -> Iterator[Mistake]:
+    for wrong in (public_name(name), version_number(version)):
+        if wrong:
+            yield _here(wrong)
+    for wrong in wrong_count("history", history):
+        yield _here(wrong)
 
 
 def _mistakes_of_type(what: str, annotation: Any) -> Iterator[Mistake]:
@@ -152,24 +154,36 @@ def _mistakes_of_type(what: str, annotation: Any) -> Iterator[Mistake]:
         yield _here(f"{what}= cannot be read from JSON: {error}")
 
 
-def _mistakes_of_channel_names(channels: Sequence[Channel]) -> Iterator[Mistake]:
-    for each in channels:
-        wrong = public_name(each.name)
+def _mistakes_of_steps(steps: object, agents: Sequence[Agent]) -> Iterator[Mistake]:
+    entries = as_list(steps)
+    if not entries:
+        yield _here("steps= must be a list with at least one step")
+    for name in repeated(entry_name(entry) for entry in entries or []):
+        yield _here(f"two steps have the name {name!r}")
+    for name in repeated(agent.name for agent in agents):
+        yield _here(f"two agents have the name {name!r}")
+
+
+def _mistakes_of_channels(channels: object) -> Iterator[Mistake]:
+    listed = as_list(channels)
+    if listed is None:
+        yield _here("channels= must be a list")
+    for each in listed or []:
+        if not isinstance(each, Channel):
+            yield _here(f"channels= has {each!r}, which is not a channel")
+    found = _channels_among(channels)
+    for each in found:
+        wrong = channel_name(each.name)
         if wrong:
             yield Mistake(place=f"channel {each.name!r}", message=wrong)
-        elif "__" in each.name:
-            message = "its name must not have '__', which divides the names of settings"
-            yield Mistake(place=f"channel {each.name!r}", message=message)
-    for name in repeated(
-        str(each.name).lower().replace("-", "_") for each in dict.fromkeys(channels)
-    ):
+    for name in repeated(str(each.name).lower().replace("-", "_") for each in found):
         yield _here(f"two channels have the name {name!r}")
 
 
-def _unknown_channel(channel: object, known: Sequence[Channel]) -> str | None:
-    if not isinstance(channel, Channel) or channel in known:
+def _unknown_channel(channel: Channel, known: Sequence[Channel]) -> str | None:
+    if any(type(each) is type(channel) and vars(each) == vars(channel) for each in known):
         return None
     namesake = next((each for each in known if each.name == channel.name), None)
     if namesake is None:
         return f"asks the channel {channel.name!r}, which is not in channels="
-    return f"asks {channel!r}, and channels= has {namesake!r} by that name"
+    return f"asks {channel!r}, and channels= has another {namesake!r}"
