@@ -7,11 +7,12 @@ a resolver that gives another answer the next time gains nothing. TLS still prov
 """
 
 import asyncio
+import contextlib
 import re
 import socket
 import ssl
+import threading
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from ipaddress import (
@@ -243,16 +244,39 @@ _CONNECT_SECONDS: Final = 3.0
 
 
 class SystemResolver:
-    """The machine's own resolver, in threads of its own: a name server that hangs delays nothing else."""
+    """The machine's own resolver, in a thread for each name.
 
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(max_workers=16, thread_name_prefix="resolve")
+    A name server that hangs so delays no other name and, these being daemon threads, no shutdown.
+    """
 
     async def resolve(self, host: str) -> Sequence[Address]:
         """All addresses of `host` in the system's order; `OSError` if it has none."""
-        found = await asyncio.get_running_loop().run_in_executor(self._threads, _look_up, host)
-        return [ip_address(text) for text in dict.fromkeys(found)]
+        loop = asyncio.get_running_loop()
+        found: asyncio.Future[list[Address]] = loop.create_future()
+
+        def look_up() -> None:
+            try:
+                outcome = _look_up(host)
+            except (OSError, UnicodeError) as error:
+                outcome = error
+            with contextlib.suppress(RuntimeError):  # nobody waits any more: the loop is closed
+                loop.call_soon_threadsafe(_settle, found, outcome)
+
+        threading.Thread(target=look_up, name="resolve", daemon=True).start()
+        return await found
 
 
-def _look_up(host: str) -> list[str]:
-    return [str(each[4][0]) for each in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
+def _look_up(host: str) -> list[Address]:
+    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    return [ip_address(text) for text in dict.fromkeys(str(each[4][0]) for each in found)]
+
+
+def _settle(
+    found: asyncio.Future[list[Address]], outcome: list[Address] | OSError | UnicodeError
+) -> None:
+    if found.done():
+        return
+    if isinstance(outcome, list):
+        found.set_result(outcome)
+    else:
+        found.set_exception(outcome)

@@ -361,6 +361,15 @@ async def test_of_several_addresses_the_next_is_tried_where_nobody_listens() -> 
     assert made == Delivered(status=204)
 
 
+async def test_the_systems_resolver_finds_names_and_a_name_it_does_not_know_is_a_failure() -> None:
+    async with Receiver() as receiver, sender() as sending:
+        known = await tell(sending, f"http://localhost:{receiver.port}/hook")
+        unknown = await tell(sending, f"http://{'a' * 64}.example/")
+
+    assert known == Delivered(status=204)
+    assert unknown == Failed(reason="The host name does not resolve.")
+
+
 async def test_tls_proves_the_name_and_not_the_address() -> None:
     authority = trustme.CA()
     trusting = ssl.create_default_context()
