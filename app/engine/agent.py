@@ -1,0 +1,291 @@
+"""An agent as a graph: it asks its model, asks people, runs tools, and asks its model again.
+
+    model ──► pause ──► tool × N ──► model ──► … ──► the answer
+      │        │ ▲
+      │        └─┘ one question at a time
+      └──► tool × N
+"""
+
+import re
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, cast
+
+from langgraph.graph import START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+from langgraph.types import Command, Send, interrupt
+from pydantic import ValidationError
+
+from app.authoring import AgentStep
+from app.authoring.shape import dump, load
+from app.domain.event import Event, EventType
+from app.domain.json import Json
+from app.domain.ledger import LedgerEntry, LedgerKind
+from app.domain.message import Message
+from app.domain.pause import Answer
+from app.engine import steps
+from app.engine.asking import ask_for
+from app.engine.calls import (
+    Turn,
+    check_digest,
+    decided_at_once,
+    first_asking,
+    open_calls,
+    proposed_calls,
+    results,
+    to_run,
+    with_answer,
+    with_outcomes,
+)
+from app.engine.drive import Drive, LineFailed
+from app.engine.faults import reason_of
+from app.engine.models import Model, ModelAnswer, ModelError, ModelRequest
+from app.engine.running import Ran, run_call
+from app.engine.served import Seat
+from app.engine.state import AgentState, LineState, OpenCall, SentCall, Work
+
+Graph = CompiledStateGraph[Any, Any, Any, Any]
+Next = Command[Any]
+
+
+def agent_graph(seat: Seat, step: AgentStep, model: Model, *, remembers: bool) -> Graph:
+    """Compiles an agent. With `remembers`, what was said in its visit comes out beside its answer."""
+    visit = _Agent(seat, step, model, remembers=remembers)
+    graph = StateGraph(
+        AgentState, context_schema=Drive, input_schema=Work, output_schema=LineState
+    )
+    graph.add_node("model", visit.model, destinations=("model", "pause", "tool"))
+    graph.add_node("pause", visit.pause, destinations=("model", "pause", "tool"))
+    graph.add_node("tool", visit.tool, input_schema=SentCall)
+    graph.add_edge(START, "model")
+    graph.add_edge("tool", "model")
+    return cast("Graph", graph.compile())
+
+
+class _Agent:
+    """The nodes of one agent's graph. Nothing in here changes once it is made."""
+
+    def __init__(self, seat: Seat, step: AgentStep, model: Model, *, remembers: bool) -> None:
+        self._seat = seat
+        self._step = step
+        self._model = model
+        self._remembers = remembers
+        self._tools = [tool.spec for tool in seat.tools.values()]
+        self._system = _system_prompt(seat, step)
+
+    async def model(self, state: AgentState, runtime: Runtime[Drive]) -> Next:
+        """Hands the model the results of its calls, and takes its answer; goes on where calls are left."""
+        drive = runtime.context
+        calls = with_outcomes(state.get("calls", []), state.get("outcomes", {}))
+        if any(call["place"] in drive.ran for call in calls):
+            drive.journal.keep()
+        if to_run(calls):
+            return self._onward(decided_at_once(self._seat, calls, drive))
+        messages = [*(state.get("messages") or self._first_messages(state, drive)), *results(calls)]
+        turn = Turn(
+            run_id=drive.start.run.run_id,
+            path=self._seat.place.path,
+            visit=state.get("visit", 0),
+            turn=state.get("turn", 0),
+        )
+        answer = await self._ask(turn, messages, drive)
+        if answer.calls:
+            return self._proposed(turn, state.get("called", 0), messages, answer, drive)
+        messages.append(_said(answer, []))
+        return self._answered(turn, messages, answer, drive)
+
+    def _first_messages(self, state: AgentState, drive: Drive) -> list[Message]:
+        """The work, as the agent reads it."""
+        place = self._seat.place
+        steps.started(drive, place)
+        try:
+            work = self._step.read(load(self._step.input, state.get("value")))
+        except ValidationError as error:
+            raise LineFailed("invalid_input", reason_of(error), step=place.path) from error
+        return [Message(role="user", text=work)]
+
+    async def _ask(self, turn: Turn, messages: Sequence[Message], drive: Drive) -> ModelAnswer:
+        agent = self._seat.agent
+        if turn.turn >= agent.limits.most_model_calls:
+            raise self._over("model_calls", agent.limits.most_model_calls)
+        await drive.journal.barrier()
+        earlier = drive.start.history.get(agent.name, ())
+        request = ModelRequest(
+            agent=agent.name,
+            turn=turn.turn,
+            messages=[*self._system, *earlier, *messages],
+            tools=self._tools,
+        )
+        try:
+            answer = await self._model.ask(request)
+        except ModelError as error:
+            raise LineFailed(error.code, error.message, step=turn.path) from error
+        self._book_answer(turn, answer, drive)
+        return answer
+
+    def _proposed(
+        self,
+        turn: Turn,
+        called: int,
+        messages: list[Message],
+        answer: ModelAnswer,
+        drive: Drive,
+    ) -> Next:
+        """Opens the calls of an answer; none is asked about or run before all are read."""
+        limit = self._seat.agent.limits.most_tool_calls
+        if called + len(answer.calls) > limit:
+            raise self._over("tool_calls", limit)
+        earlier = drive.start.history.get(self._seat.agent.name, ())
+        opened = open_calls(self._seat, turn, answer.calls, [*earlier, *messages])
+        messages.append(_said(answer, opened))
+        calls = decided_at_once(self._seat, opened, drive)
+        for call in calls:
+            if "result" in call:
+                self._book_call(call, drive)
+        onward = self._onward(calls)
+        update = {
+            "messages": messages,
+            "turn": turn.turn + 1,
+            "called": called + len(calls),
+        }
+        return Command(goto=onward.goto, update=cast("dict[str, Json]", onward.update) | update)
+
+    def _onward(self, calls: list[OpenCall]) -> Next:
+        """Where the open turn goes: to the next question, else to what may run, else back to the model."""
+        update = {"calls": calls, "outcomes": None}
+        if first_asking(calls) is not None:
+            return Command(goto="pause", update=update)
+        sent = [Send("tool", SentCall(call=call)) for call in to_run(calls)]
+        return Command(goto=sent or "model", update=update)
+
+    def _answered(
+        self, turn: Turn, messages: list[Message], answer: ModelAnswer, drive: Drive
+    ) -> Next:
+        try:
+            value = dump(self._step.output, self._step.answer(self._bare(answer.text)))
+        except Exception as error:
+            if self._seat.agent.output is None or not isinstance(error, ValidationError):
+                raise LineFailed("invalid_output", reason_of(error), step=turn.path) from error
+            remark = f"That is not the JSON that was asked for: {reason_of(error)}"
+            again = [*messages, Message(role="user", text=remark)]
+            update = {"messages": again, "turn": turn.turn + 1, "calls": [], "outcomes": None}
+            return Command(goto="model", update=update)
+        steps.completed(drive, self._seat.place, value)
+        said = {"agent": self._seat.agent.name, "messages": messages}
+        place = f"{turn.path}#{turn.visit}"
+        return Command(
+            update={"value": value, "said": {place: said} if self._remembers else {}},
+        )
+
+    def _bare(self, text: str) -> str:
+        """The answer, where JSON is wanted without the fence that models like to put around it."""
+        fenced = _FENCED.fullmatch(text) if self._seat.agent.output is not None else None
+        return fenced[1] if fenced else text
+
+    async def pause(self, state: AgentState, runtime: Runtime[Drive]) -> Next:
+        """Asks the next question of the open turn. It runs twice: to ask, and to take the answer."""
+        drive, calls = runtime.context, state.get("calls", [])
+        asking = cast("OpenCall", first_asking(calls))
+        drive.asking = partial(ask_for, self._seat, asking, drive.start.line)
+        resumed = interrupt({"place": asking["place"]})
+        answer = Answer.from_json(resumed["value"])
+        answered = with_answer(self._seat, asking, answer)
+        settled = [answered if call is asking else call for call in calls]
+        settled = decided_at_once(self._seat, settled, drive)
+        for before, after in zip(calls, settled, strict=True):
+            if "result" in after and "result" not in before:
+                self._book_call(after, drive)
+        return self._onward(settled)
+
+    async def tool(self, state: SentCall, runtime: Runtime[Drive]) -> dict[str, Json]:
+        """Runs one call, beside the others of its turn."""
+        drive, call = runtime.context, state["call"]
+        if "digest" in call:
+            check_digest(self._seat.tool(call["tool"]), call, call["digest"])
+        drive.journal.note(self._event(EventType.TOOL_STARTED, call))
+        await drive.journal.barrier()
+        drive.journal.in_flight += 1
+        try:
+            ran = await run_call(self._seat, call, drive)
+        finally:
+            drive.journal.in_flight -= 1
+        drive.ran.add(call["place"])
+        self._finished(call, ran, drive)
+        return {"outcomes": {str(call["index"]): ran.outcome}}
+
+    def _finished(self, call: OpenCall, ran: Ran, drive: Drive) -> None:
+        if "question" in ran.outcome:
+            return
+        drive.journal.note(self._event(EventType.TOOL_FINISHED, call, failed=ran.failed))
+        self._book_call(call, drive, ran)
+
+    def _book_answer(self, turn: Turn, answer: ModelAnswer, drive: Drive) -> None:
+        usage = answer.usage
+        entry = LedgerEntry(
+            place=turn.place,
+            kind=LedgerKind.MODEL,
+            agent=self._seat.agent.name,
+            name=answer.model,
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            cached_input_tokens=usage.cached_input_tokens,
+            **({} if usage.cost is None else {"cost": usage.cost}),
+        )
+        drive.journal.book(entry)
+        data = {
+            "path": turn.path,
+            "agent": self._seat.agent.name,
+            "turn": turn.turn,
+            "calls": len(answer.calls),
+        }
+        drive.journal.note(Event(type=EventType.MODEL_ANSWERED, data=data))
+
+    def _book_call(self, call: OpenCall, drive: Drive, ran: Ran | None = None) -> None:
+        """Every call stands in the ledger once, when it has its result."""
+        entry = LedgerEntry(
+            place=call["place"],
+            kind=LedgerKind.TOOL,
+            agent=self._seat.agent.name,
+            name=call["tool"],
+            **({} if ran is None else {"cost": ran.cost}),
+        )
+        drive.journal.book(entry)
+
+    def _event(self, type: EventType, call: OpenCall, **data: Json) -> Event:
+        names: dict[str, Json] = {
+            "path": self._seat.place.path,
+            "agent": self._seat.agent.name,
+            "call_id": call["id"],
+            "tool": call["tool"],
+        }
+        return Event(type=type, data=names | data)
+
+    def _over(self, what: str, limit: int) -> LineFailed:
+        name = self._seat.agent.name
+        return LineFailed(
+            "limit_exceeded",
+            f"The agent {name!r} has reached its limit of {limit} {what.replace('_', ' ')}.",
+            step=self._seat.place.path,
+            details={"key": f"agents.{name}.limits.{what}"},
+        )
+
+
+def _system_prompt(seat: Seat, step: AgentStep) -> list[Message]:
+    prompt = seat.agent.prompt
+    if seat.agent.output is not None:
+        schema = step.output.json_schema()
+        prompt += f"\n\nGive your answer as JSON, and nothing else, of this JSON Schema:\n{schema}"
+    return [Message(role="system", text=prompt)]
+
+
+def _said(answer: ModelAnswer, calls: Sequence[OpenCall]) -> Message:
+    message = Message(role="assistant", text=answer.text)
+    if calls:
+        message["calls"] = proposed_calls(calls, answer.calls)
+    if answer.raw is not None:
+        message["raw"] = answer.raw
+    return message
+
+
+_FENCED = re.compile(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", re.DOTALL)

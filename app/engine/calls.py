@@ -1,0 +1,247 @@
+"""The calls of one turn: read as the model proposed them, asked about, settled, and answered."""
+
+import hashlib
+import logging
+import secrets
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import orjson
+from pydantic import ValidationError
+
+from app.authoring import Channel
+from app.domain.ids import CallId
+from app.domain.json import Json
+from app.domain.masking import digest_of, mask
+from app.domain.message import Message, ProposedCall
+from app.domain.pause import Answer, Ask, PauseKind, Settled
+from app.engine.asking import ask_for, open_question, request_of
+from app.engine.drive import Drive, LineFailed
+from app.engine.faults import declined, reason_of, rejected, tool_error, wrong_fields
+from app.engine.models import AnsweredCall
+from app.engine.served import Seat, ServedTool
+from app.engine.settling import Decider, OpenPause, settle
+from app.engine.state import CallOutcome, OpenCall
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """Names one turn of one visit of an agent."""
+
+    run_id: str
+    path: str
+    visit: int
+    turn: int
+
+    @property
+    def place(self) -> str:
+        return f"{self.path}#{self.visit}.{self.turn}"
+
+    def call_place(self, index: int) -> str:
+        return f"{self.place}.{index}"
+
+    def call_id(self, index: int) -> CallId:
+        return CallId(f"{self.run_id}:{self.path}:{self.visit}.{self.turn}.{index}")
+
+
+def open_calls(
+    seat: Seat, turn: Turn, answered: Sequence[AnsweredCall], messages: Sequence[Message]
+) -> list[OpenCall]:
+    """The calls of an answer, in its order. Unknown tools and invalid arguments have their result at once."""
+    taken = {call["id"] for message in messages for call in message.get("calls", ())}
+    calls = [_opened(seat, turn, index, each, taken) for index, each in enumerate(answered)]
+    asking = [call for call in calls if call["asks"]]
+    for index, call in enumerate(asking):
+        call["position"] = [index, len(asking)]
+    return calls
+
+
+def _opened(
+    seat: Seat, turn: Turn, index: int, proposed: AnsweredCall, taken: set[str]
+) -> OpenCall:
+    call = OpenCall(
+        index=index,
+        id=turn.call_id(index),
+        place=turn.call_place(index),
+        wire_id=_wire_id(turn.call_id(index), proposed.provider_id, taken),
+        provider_id=proposed.provider_id,
+        tool=proposed.tool,
+        arguments=proposed.arguments,
+        asks=[],
+        position=[0, 1],
+        questions=[],
+    )
+    tool = seat.tools.get(proposed.tool)
+    if tool is None:
+        call["result"] = tool_error(f"there is no tool named {proposed.tool[:100]!r}")
+    elif proposed.fault is not None:
+        call["result"] = tool_error(f"invalid arguments: {proposed.fault}")
+    else:
+        _read_arguments(tool, call)
+    return call
+
+
+def _wire_id(call_id: CallId, provider_id: str | None, taken: set[str]) -> str:
+    """The provider's id where it names this call alone, else one of our own that all providers take."""
+    wire_id = provider_id
+    if not wire_id or wire_id in taken:
+        wire_id = f"call_{hashlib.sha256(call_id.encode()).hexdigest()[:24]}"
+    taken.add(wire_id)
+    return wire_id
+
+
+def _read_arguments(tool: ServedTool, call: OpenCall) -> None:
+    secrets_of_call = tool.secrets(call["arguments"])
+    try:
+        read = tool.tool.read_arguments(call["arguments"])
+    except ValidationError as error:
+        wrong = (f"{each.pointer or '/'}: {each.message}" for each in wrong_fields(error, "", secrets_of_call))
+        call["result"] = tool_error(f"invalid arguments: {'; '.join(wrong)}")
+        return
+    except Exception as error:  # noqa: BLE001 - a writer's validator can raise anything
+        call["result"] = tool_error(f"invalid arguments: {reason_of(error, secrets_of_call)}")
+        return
+    call["asks"] = [
+        kind.value
+        for kind in tool.kinds
+        if kind is not PauseKind.APPROVAL or tool.tool.asks_about(read)
+    ]
+    if call["asks"]:
+        call["arguments"] = tool.written_out(call["arguments"], read)
+        call["salt"] = secrets.token_hex(16)
+        call["digest"] = digest_of(tool.name, call["arguments"], tool.schema, call["salt"])
+
+
+def proposed_calls(
+    calls: Sequence[OpenCall], answered: Sequence[AnsweredCall]
+) -> list[ProposedCall]:
+    """The calls as the conversation keeps them: as the model wrote them."""
+    return [
+        ProposedCall(id=call["wire_id"], tool=each.tool, arguments=each.arguments)
+        for call, each in zip(calls, answered, strict=True)
+    ]
+
+
+def asks(call: OpenCall) -> bool:
+    """Whether the call waits for somebody."""
+    return "result" not in call and (bool(call["asks"]) or open_question(call) is not None)
+
+
+def first_asking(calls: Sequence[OpenCall]) -> OpenCall | None:
+    """The call that is to be asked about next, if any."""
+    return next((call for call in calls if asks(call)), None)
+
+
+def to_run(calls: Sequence[OpenCall]) -> list[OpenCall]:
+    """The calls that have no result yet."""
+    return [call for call in calls if "result" not in call]
+
+
+def with_outcomes(
+    calls: Sequence[OpenCall], outcomes: dict[str, CallOutcome]
+) -> list[OpenCall]:
+    """The calls with what became of those that were run."""
+    return [_with_outcome(call, outcomes.get(str(call["index"]))) for call in calls]
+
+
+def _with_outcome(call: OpenCall, outcome: CallOutcome | None) -> OpenCall:
+    match outcome:
+        case {"result": result}:
+            return cast("OpenCall", call | {"result": result})
+        case {"question": question}:
+            return cast("OpenCall", call | {"questions": [*call["questions"], question]})
+        case _:
+            return call
+
+
+def results(calls: Sequence[OpenCall]) -> Iterator[Message]:
+    """One message for each call, in call order."""
+    for call in calls:
+        yield Message(role="tool", text=call.get("result", ""), call_id=call["wire_id"])
+
+
+def with_answer(seat: Seat, call: OpenCall, answer: Answer) -> OpenCall:
+    """The call after the decision of its next question; raises `LineFailed` for one about another call."""
+    tool = seat.tool(call["tool"])
+    if open_question(call) is not None:
+        *before, last = call["questions"]
+        questions = [*before, last | {"answer": answer.as_json()}]
+        return cast("OpenCall", call | {"questions": questions})
+    kind, *rest = call["asks"]
+    after = cast("OpenCall", call | {"asks": rest})
+    match PauseKind(kind), answer.approved:
+        case PauseKind.APPROVAL, True:
+            return _approved(tool, after, answer)
+        case PauseKind.APPROVAL, False:
+            result = rejected(answer.by, answer.feedback)
+        case _, True:
+            result = result_text(tool, tool.tool.read_result(answer.value))
+        case _, False:
+            result = declined(answer.by, answer.feedback)
+    return cast("OpenCall", after | {"asks": [], "result": noted(tool, after, result)})
+
+
+def _approved(tool: ServedTool, call: OpenCall, answer: Answer) -> OpenCall:
+    if answer.arguments is not None:
+        edit = {"arguments": answer.arguments, "changed_by": answer.by, "digest": answer.digest}
+        call = cast("OpenCall", call | edit)
+    check_digest(tool, call, answer.digest)
+    return call
+
+
+def check_digest(tool: ServedTool, call: OpenCall, expected: str | None) -> None:
+    """Raises `LineFailed` where the arguments are not the ones that were shown."""
+    found = digest_of(tool.name, call["arguments"], tool.schema, call.get("salt", ""))
+    if found != expected:
+        raise LineFailed(
+            "digest_mismatch",
+            f"The arguments of {tool.name} are not those that were approved. It was not called.",
+            details={"call_id": call["id"]},
+        )
+
+
+def result_text(tool: ServedTool, result: Any) -> str:
+    """A result as the model reads it: a text as it is, anything else as JSON, sensitive values masked."""
+    value = mask(tool.tool.dump_result(result), tool.result_schema)
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
+
+
+def noted(tool: ServedTool, call: OpenCall, result: str) -> str:
+    """The result, followed by a remark that the arguments were changed, if they were."""
+    if "changed_by" not in call:
+        return result
+    arguments = orjson.dumps(tool.shown(call["arguments"])).decode()
+    return f"{result}\n\n[{call['changed_by']} changed the arguments of this call to {arguments}]"
+
+
+def decided_at_once(seat: Seat, calls: Sequence[OpenCall], drive: Drive) -> list[OpenCall]:
+    """The calls after everything that automatic channels decide about them."""
+    return [_decided_at_once(seat, call, drive) for call in calls]
+
+
+def _decided_at_once(seat: Seat, call: OpenCall, drive: Drive) -> OpenCall:
+    while asks(call):
+        ask = ask_for(seat, call, drive.start.line)
+        settled = _settled_at_once(seat, ask, seat.tool(call["tool"]), drive)
+        if settled is None:
+            break
+        drive.journal.settle(replace(ask, settled=settled))
+        call = with_answer(seat, call, settled.answer)
+    return call
+
+
+def _settled_at_once(seat: Seat, ask: Ask, tool: ServedTool, drive: Drive) -> Settled | None:
+    channel = seat.channels.get(ask.policy.channel)
+    if channel is None or type(channel).decide is Channel.decide:
+        return None
+    pause = OpenPause(kind=ask.kind, shown=ask.shown, secret=ask.secret, digest=ask.digest)
+    try:
+        decision = channel.decide(request_of(ask, seat, drive.start))
+        decider = Decider(by=channel.name, via="channel")
+        return settle(pause, decision, tool, decider) if decision is not None else None
+    except Exception:  # a writer's channel can raise anything; then a person is asked
+        _log.exception("channel_could_not_decide", extra={"channel": channel.name, "place": ask.place})
+        return None

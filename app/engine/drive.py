@@ -1,0 +1,98 @@
+"""One advance of one line: what it starts with, what it ends with, and what its nodes share meanwhile."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from app.domain.facts import HistoryEntry
+from app.domain.ids import CallId
+from app.domain.json import Json
+from app.domain.message import Message
+from app.domain.pause import Answer, Ask
+from app.domain.run import RunError, RunRef
+from app.engine.journal import Journal
+
+ROOT = "root"
+"""The name of the line that is the workflow itself."""
+
+SaveStepResult: TypeAlias = Callable[[CallId, str, Json], Awaitable[None]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineStart:
+    """What an advance of a line starts from. All values are true ones.
+
+    `fresh` says that the line has surely no checkpoint yet. `history` has, for each agent by name, what was
+    said to and by it in earlier runs. `answers` are the decisions taken so far, by interrupt id;
+    `step_results` what `context.step` has stored, by call and name; `save_step_result` stores one more,
+    and has stored it when it returns. `outputs` are those of the steps that are completed, by path.
+    """
+
+    run: RunRef
+    line: str = ROOT
+    input: Json
+    fresh: bool = False
+    history: Mapping[str, list[Message]] = field(default_factory=dict[str, list[Message]])
+    metadata: dict[str, Json] = field(default_factory=dict[str, Json])
+    requested_by: str | None = None
+    answers: Mapping[str, Answer] = field(default_factory=dict[str, Answer])
+    step_results: Mapping[tuple[CallId, str], Json] = field(
+        default_factory=dict[tuple[CallId, str], Json]
+    )
+    outputs: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    save_step_result: SaveStepResult
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """The line waits for a decision."""
+
+    ask: Ask
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """The line has its output. `shown_output` is the masked one."""
+
+    output: Json
+    shown_output: Json
+    stop_reason: str | None = None
+    history: tuple[HistoryEntry, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failed:
+    """The line cannot go on, by its own fault."""
+
+    error: RunError
+
+
+Outcome: TypeAlias = Asked | Ended | Failed
+
+
+class LineFailed(Exception):
+    """Raised in a node to end the line by its own fault."""
+
+    def __init__(
+        self, code: str, message: str, *, step: str | None = None, details: Json = None
+    ) -> None:
+        super().__init__(message)
+        self.error = RunError(code=code, message=message, step=step, details=details)
+
+
+@dataclass(kw_only=True)
+class Drive:
+    """What the nodes of a line share during one advance. Nothing in it outlives the advance."""
+
+    start: LineStart
+    journal: Journal
+    asking: Callable[[], Ask] | None = None
+    """Builds the question that the line stopped with."""
+    ran: set[str] = field(default_factory=set[str])
+    """The places of the calls that were run in this advance."""
+    step_results: dict[tuple[CallId, str], Json] = field(init=False)
+    outputs: dict[str, Json] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.step_results = dict(self.start.step_results)
+        self.outputs = dict(self.start.outputs)

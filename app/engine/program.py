@@ -1,0 +1,153 @@
+"""A workflow as it is served: compiled once, driven for many runs."""
+
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+from langgraph.types import Command
+from pydantic import ValidationError
+
+from app.authoring import Workflow
+from app.authoring.shape import dump, load, schema_of
+from app.domain.decision import Decision
+from app.domain.facts import HistoryEntry
+from app.domain.json import InvalidJson, Json, check_json
+from app.domain.masking import mask, scrub, secrets_in
+from app.domain.pause import Settled
+from app.engine import settling, steps
+from app.engine.drive import Asked, Drive, Ended, Failed, LineFailed, LineStart, Outcome
+from app.engine.faults import reason_of, wrong_fields
+from app.engine.journal import Journal
+from app.engine.line import root_line
+from app.engine.models import model_for
+from app.engine.settling import Decider, OpenPause
+from app.errors import Invalid
+
+STRICT_RESUME = "__pregel_strict_resume"
+"""LangGraph's own key: an answer to a question that is not pending raises, instead of answering the next."""
+
+MOST_SUPERSTEPS = 1_000_000
+
+
+class InvalidInput(Invalid):
+    """An input that the workflow does not take."""
+
+    code = "invalid_request"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckedInput:
+    """An input that fits, as it was sent, and as everybody may read it."""
+
+    true: Json
+    shown: Json
+
+
+class Program:
+    """A served workflow.
+
+    Raises `AuthoringError` for what only the engine can find: a model that cannot be had.
+    """
+
+    def __init__(self, workflow: Workflow) -> None:
+        self.workflow = workflow
+        self.name = workflow.name
+        self.version = workflow.version
+        self.fingerprint = workflow.fingerprint
+        models = {
+            agent: model_for(agent.model, timeout=agent.timeout, retries=agent.retries)
+            for agent in workflow.agents
+        }
+        self._line = root_line(workflow, models)
+        self._places = {place.path: place for place in self._line.places}
+        self._input_schema = schema_of(workflow.input)
+        self._output_schema = schema_of(workflow.output)
+
+    def check_input(self, value: Json) -> CheckedInput:
+        """The input of a run; raises `InvalidInput` with pointers into it. Messages quote nothing."""
+        try:
+            check_json(value)
+        except InvalidJson as error:
+            raise InvalidInput(error.message, fields=error.fields) from None
+        secrets = secrets_in(value, self._input_schema)
+        try:
+            load(self.workflow.input, value)
+        except ValidationError as error:
+            fields = wrong_fields(error, "", secrets)
+            raise InvalidInput(f"The input does not fit {self.name}.", fields=fields) from None
+        return CheckedInput(true=value, shown=mask(value, self._input_schema))
+
+    async def settle(self, pause: OpenPause, decision: Decision, *, by: str, via: str) -> Settled:
+        """The decision as an answer to the pause, if it fits; else raises `InvalidDecision`."""
+        seat = self._line.seats[pause.shown["step"]["path"]]
+        tool = seat.tool(pause.shown["call"]["tool"])
+        return settling.settle(pause, decision, tool, Decider(by=by, via=via))
+
+    async def drive(
+        self, start: LineStart, *, saver: BaseCheckpointSaver[Any], journal: Journal
+    ) -> Outcome:
+        """Runs the line until it waits for a decision, or ends.
+
+        What is the run's own fault comes back as `Failed`; what the store raises goes through.
+        """
+        drive = Drive(start=start, journal=journal)
+        try:
+            return await self._driven(drive, saver)
+        except LineFailed as failure:
+            return self._failed(drive, failure)
+
+    async def _driven(self, drive: Drive, saver: BaseCheckpointSaver[Any]) -> Outcome:
+        start = drive.start
+        configurable = {"thread_id": f"{start.run.run_id}/{start.line}", STRICT_RESUME: True}
+        config: RunnableConfig = {
+            "configurable": configurable,
+            "recursion_limit": MOST_SUPERSTEPS,
+        }
+        saved = None if start.fresh else await saver.aget_tuple(config)
+        given = {"value": start.input} if saved is None else _resumed(saved, start)
+        graph = self._line.graph.copy({"checkpointer": saver})
+        state = await graph.ainvoke(given, config, context=drive, durability="sync")
+        if "__interrupt__" in state:
+            return _asked(drive, state["__interrupt__"][0].id)
+        return self._ended(state)
+
+    def _ended(self, state: dict[str, Any]) -> Ended:
+        try:
+            value = dump(self.workflow.output, load(self.workflow.output, state["value"]))
+        except Exception as error:
+            raise LineFailed("invalid_output", reason_of(error)) from error
+        said = cast("dict[str, dict[str, Any]]", state.get("said", {}))
+        return Ended(
+            output=value,
+            shown_output=mask(value, self._output_schema),
+            history=tuple(HistoryEntry(**each) for each in said.values()),
+        )
+
+    def _failed(self, drive: Drive, failure: LineFailed) -> Failed:
+        error = failure.error
+        place = self._places.get(error.step or "")
+        if place is not None:
+            steps.failed(drive, place)
+        secrets = secrets_in(drive.start.input, self._input_schema)
+        return Failed(error=replace(error, message=scrub(error.message, secrets)))
+
+
+def _asked(drive: Drive, interrupt_id: str) -> Asked:
+    if drive.asking is None:
+        raise AssertionError("a line stops only where it asks")
+    return Asked(ask=replace(drive.asking(), interrupt_id=interrupt_id))
+
+
+def _resumed(saved: CheckpointTuple, start: LineStart) -> Command[Any] | None:
+    """The answer to the pending question, if it was decided and not yet taken; else nothing new."""
+    taken = {task for task, channel, _ in saved.pending_writes or () if channel == "__resume__"}
+    for task, channel, value in saved.pending_writes or ():
+        if channel != "__interrupt__" or task in taken:
+            continue
+        for each in value:
+            if each.id in start.answers:
+                return Command(resume={each.id: {"value": start.answers[each.id].as_json()}})
+    return None
+
+

@@ -1,0 +1,241 @@
+"""The one place where a decision is checked against its pause: whatever door it came in by."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from typing import Any, cast
+from uuid import UUID
+
+from jsonschema import Draft202012Validator, FormatChecker
+from jsonschema.exceptions import ValidationError as SchemaFault
+from pydantic import TypeAdapter, ValidationError
+
+from app.domain.decision import MAX_BY, MAX_FEEDBACK, Decision, Decline, Value, Verdict, one_line
+from app.domain.json import InvalidJson, Json, check_json, pointer_token
+from app.domain.masking import digest_of, mask, restore, secrets_in
+from app.domain.pause import Answer, PauseKind, Settled
+from app.engine.faults import reason_of, wrong_fields
+from app.engine.served import Schema, ServedTool
+from app.errors import FieldError, Invalid
+
+
+class InvalidDecision(Invalid):
+    """A decision that does not fit its pause; the pause stays open."""
+
+    code = "invalid_decision"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenPause:
+    """What of a pause a decision is checked against. `secret` has the true values."""
+
+    kind: PauseKind
+    shown: dict[str, Json]
+    secret: Json = None
+    digest: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decider:
+    """Who decides, and by which door."""
+
+    by: str
+    via: str
+
+
+def settle(pause: OpenPause, decision: Decision, tool: ServedTool, decider: Decider) -> Settled:
+    """The decision as an answer, if it fits; raises `InvalidDecision` with pointers into it.
+
+    Messages never quote what was sent.
+    """
+    who = Decider(by=one_line(decider.by, MAX_BY), via=decider.via)
+    feedback = one_line(decision.feedback, MAX_FEEDBACK) if decision.feedback else None
+    match pause.kind:
+        case PauseKind.APPROVAL:
+            return _verdict(pause, decision, tool, who, feedback)
+        case PauseKind.EXTERNAL_RESULT:
+            return _reported(decision, tool, who, feedback)
+        case PauseKind.INTERACTIVE:
+            return _answered(pause, decision, who, feedback)
+        case _:
+            raise _wrong("", f"a pause of the kind {pause.kind} cannot be decided yet")
+
+
+def _verdict(
+    pause: OpenPause, decision: Decision, tool: ServedTool, who: Decider, feedback: str | None
+) -> Settled:
+    match decision:
+        case Verdict(override_output=output) if output is not None:
+            raise _wrong("/override_output", "an approval of a call takes no output")
+        case Verdict(approved=True, override_arguments=None):
+            return _settled(_answer(who, feedback, shape="verdict", digest=pause.digest))
+        case Verdict(approved=True, override_arguments=edited):
+            return _overridden(pause, edited, tool, who, feedback)
+        case Verdict(approved=False, override_arguments=edited) if edited is not None:
+            raise _wrong("/override_arguments", "a rejection takes no arguments")
+        case Verdict(approved=False) | Decline():
+            return _settled(_answer(who, feedback, shape="verdict", approved=False))
+        case _:
+            raise _wrong("/approved", "this pause takes a verdict: approved must be true or false")
+
+
+def _overridden(
+    pause: OpenPause, edited: Json, tool: ServedTool, who: Decider, feedback: str | None
+) -> Settled:
+    secret = cast("dict[str, Json]", pause.secret)
+    if not isinstance(edited, dict):
+        raise _wrong("/override_arguments", "must be an object with all arguments")
+    arguments = restore(cast("Json", edited), secret["arguments"], tool.schema)
+    read = _read(tool.tool.read_arguments, arguments, "/override_arguments", tool.schema)
+    effective = tool.written_out(arguments, read)
+    answer = _answer(
+        who,
+        feedback,
+        shape="verdict",
+        arguments=effective,
+        edited=cast("Json", edited),
+        digest=digest_of(tool.name, effective, tool.schema, secret["salt"]),
+    )
+    shown = {
+        "override_arguments": tool.shown(cast("Json", edited)),
+        "effective_arguments": tool.shown(effective),
+    }
+    return _settled(answer, **shown)
+
+
+def _reported(
+    decision: Decision, tool: ServedTool, who: Decider, feedback: str | None
+) -> Settled:
+    match decision:
+        case Value(value=value):
+            _read(tool.tool.read_result, value, "/value", tool.result_schema)
+            answer = _answer(who, feedback, shape="value", value=value)
+            return _settled(answer, value=mask(value, tool.result_schema))
+        case _:
+            return _refused(decision, who, feedback)
+
+
+def _answered(
+    pause: OpenPause, decision: Decision, who: Decider, feedback: str | None
+) -> Settled:
+    match decision:
+        case Value(value=value):
+            schema = _schema_of_value(pause)
+            _check_storable(value, "/value")
+            _check_schema(value, schema)
+            answer = _answer(who, feedback, shape="value", value=value)
+            return _settled(answer, value=mask(value, schema))
+        case _:
+            return _refused(decision, who, feedback)
+
+
+def _refused(decision: Decision, who: Decider, feedback: str | None) -> Settled:
+    match decision:
+        case Decline() | Verdict(approved=False, override_arguments=None, override_output=None):
+            return _settled(_answer(who, feedback, shape="value", approved=False))
+        case _:
+            raise _wrong("", "this pause takes a value, or approved: false")
+
+
+def _answer(who: Decider, feedback: str | None, *, shape: str, **parts: Any) -> Answer:
+    return Answer(
+        approved=parts.pop("approved", True),
+        by=who.by,
+        via=who.via,
+        shape=shape,
+        feedback=feedback,
+        **parts,
+    )
+
+
+def _settled(answer: Answer, **shown: Json) -> Settled:
+    said: dict[str, Json] = {} if "value" in shown else {"approved": answer.approved}
+    if answer.feedback is not None:
+        said["feedback"] = answer.feedback
+    return Settled(answer=answer, shown=said | shown | {"by": answer.by, "via": answer.via})
+
+
+def _read(read: Any, value: Json, pointer: str, schema: Schema) -> Any:
+    """The typed value; whatever a type or a writer's validator says against it is an invalid decision."""
+    _check_storable(value, pointer)
+    secrets = secrets_in(value, schema)
+    try:
+        return read(value)
+    except ValidationError as error:
+        raise _invalid(*wrong_fields(error, pointer, secrets)) from None
+    except Exception as error:  # noqa: BLE001 - a writer's validator can raise anything
+        raise _wrong(pointer, reason_of(error, secrets)) from None
+
+
+def _check_storable(value: Json, pointer: str) -> None:
+    try:
+        check_json(value)
+    except InvalidJson as error:
+        fields = (
+            FieldError(pointer=pointer + each.pointer, message=each.message)
+            for each in error.fields
+        )
+        raise _invalid(*fields) from None
+
+
+def _schema_of_value(pause: OpenPause) -> Schema:
+    response: Schema = pause.shown["response_schema"]
+    definitions = {"$defs": response["$defs"]} if "$defs" in response else {}
+    return response["properties"]["value"] | definitions
+
+
+def _check_schema(value: Json, schema: Schema) -> None:
+    faults = list(_faults(value, schema))
+    if faults:
+        raise _invalid(*faults)
+
+
+def _faults(value: Json, schema: Schema) -> Iterator[FieldError]:
+    validator = Draft202012Validator(schema, format_checker=_FORMATS)
+    for fault in cast("Iterator[SchemaFault]", validator.iter_errors(value)):
+        path = "".join(f"/{pointer_token(str(part))}" for part in fault.absolute_path)
+        yield FieldError(pointer=f"/value{path}", message=_words(fault))
+
+
+def _words(fault: SchemaFault) -> str:
+    """The fault without the value, which the library's own message quotes."""
+    allowed = cast("Json", fault.validator_value)
+    match fault.validator:
+        case "enum" | "const":
+            return "is not one of the options"
+        case "type":
+            return f"must be of type {allowed}"
+        case "required":
+            return f"must have {', '.join(cast('list[str]', allowed))}"
+        case "anyOf" | "oneOf":
+            return "fits none of the allowed forms"
+        case "uniqueItems":
+            return "must not repeat an item"
+        case "additionalProperties" | "unevaluatedProperties":
+            return "has fields that are not known"
+        case rule:
+            return f"must satisfy {rule}: {allowed}"
+
+
+_FORMATS = FormatChecker(formats=())
+
+for _name, _type in {
+    "date-time": datetime,
+    "date": date,
+    "time": time,
+    "duration": timedelta,
+    "uuid": UUID,
+}.items():
+
+    def _fits(value: object, adapter: TypeAdapter[Any] = TypeAdapter(_type)) -> bool:  # noqa: B008
+        return not isinstance(value, str) or adapter.validate_python(value) is not None
+
+    _FORMATS.checks(_name, raises=ValueError)(_fits)
+
+
+def _wrong(pointer: str, message: str) -> InvalidDecision:
+    return _invalid(FieldError(pointer=pointer, message=message))
+
+
+def _invalid(*fields: FieldError) -> InvalidDecision:
+    return InvalidDecision("The decision does not fit this pause; it is still open.", fields=fields)

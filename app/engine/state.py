@@ -1,0 +1,93 @@
+"""What a line's checkpoints hold: plain JSON, true values among it."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, NotRequired, TypedDict
+
+from app.domain.ids import CallId
+from app.domain.json import Json
+from app.domain.message import Message
+
+
+class OpenQuestion(TypedDict):
+    """A question that a tool asked. `answer` is an `Answer` as JSON, once there is one."""
+
+    message: str
+    options: list[str] | None
+    answer_schema: Json
+    policy: Json
+    answer: NotRequired[Json]
+
+
+class OpenCall(TypedDict):
+    """One call of the open turn.
+
+    `arguments` are those it is run with. `asks` are the kinds of pause it still waits at before it is
+    dispatched, the next one first. A call that has a `result` is finished.
+    """
+
+    index: int
+    id: CallId
+    place: str
+    wire_id: str
+    provider_id: str | None
+    tool: str
+    arguments: Json
+    asks: list[str]
+    position: list[int]  # of the turn's calls that ask: which, and of how many
+    salt: NotRequired[str]
+    digest: NotRequired[str]
+    changed_by: NotRequired[str]
+    questions: list[OpenQuestion]
+    result: NotRequired[str]
+
+
+class CallOutcome(TypedDict):
+    """What became of a call that was run: its result, or a question it came upon."""
+
+    result: NotRequired[str]
+    question: NotRequired[OpenQuestion]
+
+
+def gathered(
+    before: dict[str, CallOutcome], after: dict[str, CallOutcome] | None
+) -> dict[str, CallOutcome]:
+    """The outcomes of calls that run side by side, by call index; None clears them."""
+    return {} if after is None else {**before, **after}
+
+
+def merged(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """Both, by place. Taking the same entry twice changes nothing."""
+    return {**before, **after}
+
+
+class LineState(TypedDict, total=False):
+    """The state of a line: the value in hand, and what its agents were told and said, by place."""
+
+    value: Json
+    said: Annotated[dict[str, Json], merged]
+
+
+class Work(TypedDict, total=False):
+    """What an agent is given. `visit` counts how often it was given some before, in this place."""
+
+    value: Json
+    visit: int
+
+
+class AgentState(TypedDict, total=False):
+    """The state of an agent's visit, with its open turn."""
+
+    value: Json
+    visit: int
+    said: Annotated[dict[str, Json], merged]
+    turn: int  # how often the model has answered
+    called: int  # how many calls it has proposed
+    messages: list[Message]
+    calls: list[OpenCall]
+    outcomes: Annotated[dict[str, CallOutcome], gathered]
+
+
+class SentCall(TypedDict):
+    """What one tool task gets."""
+
+    call: OpenCall

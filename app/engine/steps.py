@@ -1,0 +1,44 @@
+"""Notes how a step goes."""
+
+from app.domain.event import Event, EventType
+from app.domain.json import Json
+from app.domain.masking import mask
+from app.domain.step import StepRecord, StepStatus
+from app.engine.drive import Drive
+from app.engine.served import StepPlace
+
+
+def started(drive: Drive, place: StepPlace) -> None:
+    """The step has begun."""
+    _note(drive, place, EventType.STEP_STARTED)
+    drive.journal.record(_record(place, StepStatus.RUNNING))
+
+
+def completed(drive: Drive, place: StepPlace, output: Json) -> None:
+    """The step has given its output."""
+    _note(drive, place, EventType.STEP_COMPLETED)
+    drive.outputs[place.path] = output
+    shown = mask(output, place.output_schema)
+    drive.journal.record(_record(place, StepStatus.COMPLETED, output=output, shown_output=shown))
+
+
+def failed(drive: Drive, place: StepPlace) -> None:
+    """The step cannot go on."""
+    _note(drive, place, EventType.STEP_FAILED)
+    drive.journal.record(_record(place, StepStatus.FAILED))
+
+
+def _note(drive: Drive, place: StepPlace, type: EventType) -> None:
+    data: dict[str, Json] = {"path": place.path, "name": place.name, "index": place.index}
+    drive.journal.note(Event(type=type, data=data))
+
+
+def _record(place: StepPlace, status: StepStatus, **outputs: Json) -> StepRecord:
+    return StepRecord(
+        path=place.path,
+        name=place.name,
+        type=place.type,
+        index=place.index,
+        status=status,
+        **outputs,
+    )
