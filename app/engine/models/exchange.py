@@ -1,0 +1,116 @@
+"""What the engine and a model say to each other, and how it is said that a model failed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from typing import Protocol
+
+from app.domain.json import InvalidJson, Json, check_json
+from app.domain.message import Message
+from app.errors import SignoffError
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolSpec:
+    """A tool as a model is told of it; `parameters` is a JSON Schema of an object."""
+
+    name: str
+    description: str
+    parameters: Json
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelRequest:
+    """One turn's question. The call ids in `messages` are unique, whatever the provider called them."""
+
+    agent: str
+    turn: int
+    messages: Sequence[Message]
+    tools: Sequence[ToolSpec] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnsweredCall:
+    """A call as the model proposed it.
+
+    `provider_id` is what the provider named it: absent with some, the same for several calls with others.
+    `arguments` is an object or, where the model wrote anything else, its text; `fault` then says what
+    is wrong with it.
+    """
+
+    provider_id: str | None
+    tool: str
+    arguments: Json
+    fault: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Usage:
+    """What an answer took. Cached tokens are part of the input tokens; `cost` is None where unknown."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_input_tokens: int = 0
+    cost: Decimal | None = None
+
+
+class Finish(StrEnum):
+    """Why the model stopped writing."""
+
+    COMPLETE = "complete"
+    CUT_OFF = "cut_off"  # at its output limit: text or last call may be half of what was meant
+    REFUSED = "refused"  # by the model, or by the provider's content filter
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelAnswer:
+    """One turn's answer. `raw` belongs into the assistant's `Message`: the provider wants it back."""
+
+    text: str
+    calls: tuple[AnsweredCall, ...] = ()
+    usage: Usage = Usage()
+    model: str
+    finish: Finish = Finish.COMPLETE
+    raw: Json = None
+
+
+def check_answer(answer: ModelAnswer) -> None:
+    """Raises `InvalidJson` where a part of the answer cannot be stored."""
+    calls = [[call.provider_id, call.tool, call.fault] for call in answer.calls]
+    check_json({"text": answer.text, "calls": calls, "model": answer.model})
+    for call in answer.calls:
+        check_json(call.arguments)
+    check_json(answer.raw)
+
+
+class Model(Protocol):
+    """Whatever answers an agent: a provider's model, or a script."""
+
+    async def ask(self, request: ModelRequest) -> ModelAnswer:
+        """Returns the answer, or raises `ModelError`. May be cancelled at any time."""
+        ...
+
+
+class ModelError(SignoffError):
+    """A model gave no usable answer, its client's retries included.
+
+    The message is for an operator: which model, and what happened. It never quotes the provider, whose
+    own words may repeat the prompt or a part of the key. `usage` is what the answer took if there was one.
+    """
+
+    code = "model_error"
+
+    def __init__(
+        self, model: str, fault: str, *, status: int | None = None, usage: Usage | None = None
+    ) -> None:
+        super().__init__(f"The model {model} {fault}.", model=model, status=status)
+        self.status = status
+        self.usage = usage
+
+    @classmethod
+    def unstorable(cls, model: str, error: InvalidJson, usage: Usage) -> "ModelError":
+        """An answer with a value in it that `check_answer` refused."""
+        where = error.fields[0]
+        fault = f"answered with what cannot be stored: {where.message} at {where.pointer or '/'}"
+        return cls(model, fault, usage=usage)
