@@ -17,7 +17,8 @@ from app.authoring.mistakes import (
     wrong_count,
     wrong_duration,
 )
-from app.authoring.model import ChatModel, ScriptedModel
+from app.authoring.model import ChatModel, Reply, ScriptedModel
+from app.authoring.shape import why_not_json
 from app.authoring.tool import Tool
 
 
@@ -68,9 +69,8 @@ class Agent:
         yield from _mistakes_of_model(self.model)
         yield from _mistakes_of_tools(self.tools)
         yield from _mistakes_of_limits(self.limits)
-        if self.output is not None and not _is_model(self.output):
-            yield "output= must be a pydantic model"
-        yield from wrong_duration("timeout", self.timeout)
+        yield from _mistakes_of_output(self.output)
+        yield from wrong_duration("timeout", self.timeout, optional=False)
         yield from wrong_count("retries", self.retries)
 
 
@@ -101,8 +101,15 @@ def _mistakes_of_limits(limits: object) -> Iterator[str]:
         yield "limits= must be Limits(...)"
 
 
-def _is_model(found: object) -> bool:
-    return isinstance(found, type) and issubclass(found, BaseModel)
+def _mistakes_of_output(output: object) -> Iterator[str]:
+    if output is None:
+        return
+    if not (isinstance(output, type) and issubclass(output, BaseModel)):
+        yield "output= must be a pydantic model"
+        return
+    why = why_not_json(output)
+    if why:
+        yield f"output= cannot be read from JSON: {why}"
 
 
 def _mistakes_of_model(model: object) -> Iterator[str]:
@@ -123,3 +130,6 @@ def _mistakes_of_model(model: object) -> Iterator[str]:
 def _mistakes_of_script(script: Sequence[object]) -> Iterator[str]:
     if not script:
         yield "its scripted model has no replies"
+    for each in script:
+        if not isinstance(each, Reply):
+            yield f"its scripted model has {each!r}, which is not a Reply"

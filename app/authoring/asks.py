@@ -22,7 +22,7 @@ from pydantic import AfterValidator, Field, TypeAdapter
 
 from app.authoring.channel import Channel
 from app.authoring.mistakes import as_list, repeated, wrong_choice, wrong_count, wrong_duration
-from app.authoring.shape import adapter_of, load, schema_of
+from app.authoring.shape import adapter_of, load, schema_of, why_not_json
 from app.domain.ask import OnExpire, Policy
 from app.domain.json import Json
 from app.errors import AuthoringError
@@ -60,7 +60,8 @@ class Terms:
 
     def channels(self) -> Iterator[Channel]:
         """The channels that are named."""
-        yield from (each for each in (self.channel, self.escalate_to) if each is not None)
+        named: tuple[object, ...] = (self.channel, self.escalate_to)
+        yield from (each for each in named if isinstance(each, Channel))
 
 
 class TermOptions(TypedDict, total=False):
@@ -212,6 +213,10 @@ class Question(Generic[T]):
             yield "options= and answer= exclude each other"
         if self.options is not None:
             yield from _mistakes_of_options(self.options)
+            return
+        why = why_not_json(self._answer_type())
+        if why:
+            yield f"answer= cannot be read from JSON: {why}"
 
     def _answer_type(self) -> Any:
         if self.options is None:
@@ -294,9 +299,11 @@ def _mistakes_of_notice(name: str, before: object, expires_after: object) -> Ite
         return
     if expires_after is None:
         yield f"{name}= could never happen without expires_after="
-    both = isinstance(before, timedelta) and isinstance(expires_after, timedelta)
-    if both and before >= expires_after:
-        yield f"{name}= is not shorter than expires_after="
+    match before, expires_after:
+        case timedelta() as lead, timedelta() as whole if lead >= whole:
+            yield f"{name}= is not shorter than expires_after="
+        case _:
+            pass
 
 
 def _mistakes_of_approvers(terms: Terms) -> Iterator[str]:

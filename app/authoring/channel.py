@@ -48,6 +48,11 @@ class Channel:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
 
+    @property
+    def is_told(self) -> bool:
+        """Whether anybody has to be told of what it is asked; an inbox is looked into instead."""
+        return type(self).notify is not Channel.notify
+
     def decide(self, request: AskRequest) -> Decision | None:
         """The decision where it can be given at once, before anything pauses; else None.
 

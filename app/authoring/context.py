@@ -11,7 +11,7 @@ from app.authoring.asks import Question
 from app.authoring.function import UnreadableSignature, call, hints_of
 from app.authoring.shape import adapter_of, dump, load
 from app.domain.ids import CallId, RunId, ThreadId
-from app.domain.json import Json
+from app.domain.json import InvalidJson, Json, check_json
 
 T = TypeVar("T")
 
@@ -67,9 +67,11 @@ class ToolContext:
         result = _declared_result(fn)
 
         async def work() -> Json:
-            return dump(result, await call(fn))
+            value = await call(fn)
+            return dump(result, value) if result else _plain(name, value)
 
-        return load(result, await self.host.step(name, work))
+        stored = await self.host.step(name, work)
+        return load(result, stored) if result else stored
 
     def report_cost(self, usd: Decimal | float) -> None:
         """Adds to what the call cost, in US dollars; raises `ValueError` if it is negative or not finite."""
@@ -79,11 +81,24 @@ class ToolContext:
         self.host.report_cost(cost)
 
 
-def _declared_result(fn: Callable[[], Any]) -> TypeAdapter[Any]:
+def _declared_result(fn: Callable[[], Any]) -> TypeAdapter[Any] | None:
     try:
-        return adapter_of(hints_of(fn).get("return", Any))
+        declared = hints_of(fn).get("return", Any)
     except UnreadableSignature:
-        return adapter_of(Any)
+        return None
+    return None if declared is Any else adapter_of(declared)
+
+
+def _plain(name: str, value: object) -> Json:
+    """`value`, if it would come back from JSON as it is."""
+    try:
+        check_json(value)
+    except InvalidJson as error:
+        raise TypeError(
+            f"the step {name!r} gave {type(value).__name__}, which JSON does not bring back as it was; "
+            "declare what its function returns"
+        ) from error
+    return value
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -78,9 +78,9 @@ def wrong_count(name: str, count: object, least: int = 0) -> Iterator[str]:
         yield f"{name}={count!r} must be a whole number from {least}"
 
 
-def wrong_duration(name: str, duration: object) -> Iterator[str]:
-    """What is wrong with a duration that may be left out."""
-    if duration is None:
+def wrong_duration(name: str, duration: object, *, optional: bool = True) -> Iterator[str]:
+    """What is wrong with a duration; an `optional` one may be None."""
+    if optional and duration is None:
         return
     if not isinstance(duration, timedelta):
         yield f"{name}= must be a timedelta, not {type(duration).__name__}"

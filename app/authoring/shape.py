@@ -71,6 +71,15 @@ def schema_of(adapter: TypeAdapter[Any], mode: JsonSchemaMode = "validation") ->
     return schema
 
 
+def why_not_json(annotation: Any) -> str | None:
+    """Why values of a type cannot be JSON; None where they can."""
+    try:
+        schema_of(adapter_of(annotation))
+    except Exception as error:  # noqa: BLE001 - a type's own schema code can raise anything
+        return str(error).partition("\n")[0]
+    return None
+
+
 class _Schemas(GenerateJsonSchema):
     def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
         # A default that JSON cannot say is left out of the schema; it is still the default.
@@ -124,7 +133,7 @@ def spoken_type(annotation: Any) -> str:
 def fits(given: Any, wanted: Any) -> bool:
     """Whether every value of type `given` is a `wanted`; true where it cannot be told from the types."""
     given, wanted = bare(given), bare(wanted)
-    if given == wanted or {given, wanted} & {Any, object}:
+    if given == wanted or any(each is Any or each is object for each in (given, wanted)):
         return True
     if _is_union(given):
         return all(fits(each, wanted) for each in get_args(given))

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
 
-from app.authoring.context import ToolContext
+from app.authoring.context import StepContext, ToolContext
 from app.authoring.function import (
     UnreadableSignature,
     hints_of,
@@ -17,7 +17,7 @@ from app.authoring.function import (
     wrong_parameter,
     wrong_result,
 )
-from app.authoring.shape import adapter_of, bare, schema_of
+from app.authoring.shape import adapter_of, bare, why_not_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +43,9 @@ def read_signature(fn: Callable[..., Any]) -> ToolSignature:
     hints = hints_of(fn)
     own, takes_context = _without_context(inspect.signature(fn), hints)
     parameters = list(own.parameters.values())
-    wrong = wrong_result(fn, hints)
+    wrong = wrong_result(fn, hints) or _unstorable(hints["return"])
     for parameter in parameters:
-        wrong += wrong_parameter(parameter, hints) or _misplaced_context(hints[parameter.name])
+        wrong += wrong_parameter(parameter, hints) or _wrong_argument(parameter, hints)
     if wrong:
         raise UnreadableSignature(*wrong)
     single = _whole_model(parameters, hints)
@@ -54,7 +54,7 @@ def read_signature(fn: Callable[..., Any]) -> ToolSignature:
         takes_context=takes_context,
         parameters=single[1] if single else _made_model(name_of(fn), parameters, hints),
         single=single[0] if single else None,
-        result=_storable(hints["return"]),
+        result=adapter_of(hints["return"]),
     )
 
 
@@ -67,10 +67,21 @@ def _without_context(
     return signature.replace(parameters=[each for each in rest if each is not None]), True
 
 
-def _misplaced_context(annotation: Any) -> list[str]:
+def _wrong_argument(parameter: inspect.Parameter, hints: dict[str, Any]) -> list[str]:
+    annotation = hints[parameter.name]
     if bare(annotation) is ToolContext:
         return ["the context must be the first parameter"]
-    return []
+    if bare(annotation) is StepContext:
+        return ["a tool gets a ToolContext, not a StepContext"]
+    if parameter.name.startswith("_"):
+        return [f"{parameter.name!r} begins with '_', which no argument of a model may"]
+    why = why_not_json(annotation)
+    return [f"{parameter.name!r} cannot be read from JSON: {why}"] if why else []
+
+
+def _unstorable(result: Any) -> list[str]:
+    why = why_not_json(result)
+    return [f"its result cannot be stored as JSON: {why}"] if why else []
 
 
 def _whole_model(
@@ -100,21 +111,7 @@ def _made_model(
         val_json_bytes="base64",
         hide_input_in_errors=True,
     )
-    try:
-        with warnings.catch_warnings():
-            # A parameter may be called `copy` or `schema`: nobody calls those methods of this model.
-            warnings.filterwarnings("ignore", message=r"Field name .* shadows an attribute")
-            model = create_model(name, __config__=config, **fields)
-        schema_of(TypeAdapter(model))
-    except Exception as error:
-        raise UnreadableSignature(f"its parameters have no JSON Schema: {error}") from error
-    return model
-
-
-def _storable(annotation: Any) -> TypeAdapter[Any]:
-    try:
-        adapter = adapter_of(annotation)
-        schema_of(adapter)
-    except Exception as error:
-        raise UnreadableSignature(f"its result cannot be stored as JSON: {error}") from error
-    return adapter
+    with warnings.catch_warnings():
+        # A parameter may be called `copy` or `schema`: nobody calls those methods of this model.
+        warnings.filterwarnings("ignore", message=r"Field name .* shadows an attribute")
+        return create_model(name, __config__=config, **fields)

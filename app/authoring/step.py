@@ -18,7 +18,7 @@ from app.authoring.function import (
     wrong_result,
 )
 from app.authoring.mistakes import Mistake, spoken_name
-from app.authoring.shape import adapter_of, bare, fits, schema_of, spoken_type
+from app.authoring.shape import adapter_of, bare, fits, spoken_type, why_not_json
 from app.authoring.text import takes_text, text_field, text_of
 from app.authoring.tool import Tool
 
@@ -75,7 +75,7 @@ StepNode: TypeAlias = FunctionStep | AgentStep
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Draft:
+class Draft:
     """A step before its neighbours are known: what it takes and what it gives."""
 
     name: str
@@ -93,27 +93,68 @@ _TEXT = object()
 """What an agent without `output=` gives: a text, or what has room for one."""
 
 
-def connect(
-    steps: Sequence[object], first: Any, last: Any
-) -> tuple[tuple[StepNode, ...], list[Mistake]]:
-    """The steps in sequence, from a value of type `first` to one of type `last` (None: whatever comes).
+def draft(steps: Sequence[object]) -> list[Draft]:
+    """What a writer listed as steps, read one by one."""
+    return [_draft(each) for each in steps]
 
-    Gives no nodes where anything is wrong with them.
-    """
-    drafts = [_draft(each) for each in steps]
-    wanted = [(each.takes, f"{each.place} wants") for each in drafts[1:]]
-    wanted.append((Any if last is None else last, "the workflow's output is"))
-    mistakes = [
-        Mistake(place=each.place, message=wrong) for each in drafts for wrong in each.mistakes
-    ]
-    if drafts and not fits(first, drafts[0].takes):
-        message = f"wants {spoken_type(drafts[0].takes)}, and the workflow's input is {spoken_type(first)}"
-        mistakes.append(Mistake(place=drafts[0].place, message=message))
-    for draft, (expected, who) in zip(drafts, wanted, strict=True):
-        mistakes += _misfit(draft, expected, who)
-    if mistakes:
-        return (), mistakes
-    return tuple(_nodes(drafts, first, [expected for expected, _ in wanted])), []
+
+def misfits(drafts: Sequence[Draft], first: Any, last: Any) -> Iterator[Mistake]:
+    """What is wrong with the steps and from one to the next, from a `first` value to a `last` one."""
+    for each in drafts:
+        yield from (Mistake(place=each.place, message=wrong) for wrong in each.mistakes)
+    for each in drafts[:1]:
+        if not fits(first, each.takes):
+            wanted, given = spoken_type(each.takes), spoken_type(first)
+            message = f"wants {wanted}, and the workflow's input is {given}"
+            yield Mistake(place=each.place, message=message)
+    followers = [*(f"{each.place} wants" for each in drafts[1:]), "the workflow's output is"]
+    for each, wanted, follower in zip(drafts, _wanted(drafts, last), followers, strict=False):
+        message = _misfit(each.gives, wanted)
+        if message:
+            message = message.format(f"{follower} {spoken_type(wanted)}")
+            yield Mistake(place=each.place, message=message)
+
+
+def build(drafts: Sequence[Draft], first: Any, last: Any) -> Iterator[StepNode]:
+    """The steps, where nothing is wrong with them."""
+    given = first
+    for each, wanted in zip(drafts, _wanted(drafts, last), strict=True):
+        if isinstance(each.run, Agent):
+            field = text_field(wanted) if each.gives is _TEXT else None
+            gives = _given_by_agent(each.gives, wanted, field)
+            yield AgentStep(
+                name=each.name,
+                agent=each.run,
+                input=adapter_of(given),
+                output=adapter_of(gives),
+                field=field,
+            )
+        else:
+            gives = each.gives
+            takes = adapter_of(each.takes)
+            yield FunctionStep(name=each.name, fn=each.run, input=takes, output=adapter_of(gives))
+        given = gives
+
+
+def _wanted(drafts: Sequence[Draft], last: Any) -> list[Any]:
+    """What is expected of each step: what the next one takes, and in the end the workflow's output."""
+    return [*(each.takes for each in drafts[1:]), Any if last is None else last]
+
+
+def _given_by_agent(gives: Any, wanted: Any, field: str | None) -> Any:
+    if gives is not _TEXT:
+        return gives
+    return wanted if field else str
+
+
+def _misfit(gives: Any, wanted: Any) -> str | None:
+    if gives is _TEXT:
+        if takes_text(wanted) or text_field(wanted):
+            return None
+        return "answers in words, and {}: give the agent output="
+    if fits(gives, wanted):
+        return None
+    return f"gives {spoken_type(gives)}, and {{}}"
 
 
 def entry_name(entry: object) -> str:
@@ -125,16 +166,16 @@ def entry_name(entry: object) -> str:
             return name_of(entry) if callable(entry) else repr(entry)
 
 
-def _draft(entry: object) -> _Draft:
+def _draft(entry: object) -> Draft:
     name, run = entry_name(entry), entry.run if isinstance(entry, Step) else entry
     if isinstance(run, Agent):
         gives = _TEXT if run.output is None else run.output
-        return _Draft(name=name, run=run, takes=Any, gives=gives, mistakes=_wrong_name(name))
+        return Draft(name=name, run=run, takes=Any, gives=gives, mistakes=_wrong_name(name))
     if isinstance(run, Tool) or not callable(run):
         wrong = f"{run!r} is not a step: it is an Agent, a function, or Step(name, …)"
-        return _Draft(name=name, run=_nothing, takes=Any, gives=Any, mistakes=(wrong,))
+        return Draft(name=name, run=_nothing, takes=Any, gives=Any, mistakes=(wrong,))
     takes, gives, wrong = _read_function(run)
-    return _Draft(
+    return Draft(
         name=name, run=run, takes=takes, gives=gives, mistakes=(*_wrong_name(name), *wrong)
     )
 
@@ -156,7 +197,7 @@ def _read_function(fn: Callable[..., Any]) -> tuple[Any, Any, list[str]]:
         parameters = list(inspect.signature(fn).parameters.values())
     except (UnreadableSignature, TypeError, ValueError) as error:
         return Any, Any, [str(error)]
-    wrong = wrong_result(fn, hints)
+    wrong = wrong_result(fn, hints) or _unstorable("result", hints["return"])
     gives = hints.get("return", Any)
     match parameters:
         case [context, value]:
@@ -167,49 +208,10 @@ def _read_function(fn: Callable[..., Any]) -> tuple[Any, Any, list[str]]:
         case _:
             wrong.append(f"it takes {len(parameters)} parameters; a step takes (context, value)")
             takes = Any
-    wrong += _unstorable("input", takes) + _unstorable("result", gives)
+    wrong += _unstorable("input", takes)
     return takes, gives, wrong
 
 
 def _unstorable(what: str, annotation: Any) -> list[str]:
-    try:
-        schema_of(adapter_of(annotation))
-    except Exception as error:  # noqa: BLE001 - a type's own schema code can raise anything
-        return [f"its {what} cannot be stored as JSON: {error}"]
-    return []
-
-
-def _misfit(draft: _Draft, expected: Any, who: str) -> list[Mistake]:
-    if draft.gives is _TEXT:
-        if takes_text(expected) or text_field(expected):
-            return []
-        message = f"answers in words, and {who} {spoken_type(expected)}: give the agent output="
-    elif fits(draft.gives, expected):
-        return []
-    else:
-        message = f"gives {spoken_type(draft.gives)}, and {who} {spoken_type(expected)}"
-    return [Mistake(place=draft.place, message=message)]
-
-
-def _nodes(drafts: list[_Draft], first: Any, expected: list[Any]) -> Iterator[StepNode]:
-    given = first
-    for draft, wanted in zip(drafts, expected, strict=True):
-        if isinstance(draft.run, Agent):
-            field = text_field(wanted) if draft.gives is _TEXT else None
-            gives = draft.gives if draft.gives is not _TEXT else wanted if field else str
-            yield AgentStep(
-                name=draft.name,
-                agent=draft.run,
-                input=adapter_of(given),
-                output=adapter_of(gives),
-                field=field,
-            )
-        else:
-            gives = draft.gives
-            yield FunctionStep(
-                name=draft.name,
-                fn=draft.run,
-                input=adapter_of(draft.takes),
-                output=adapter_of(gives),
-            )
-        given = gives
+    why = why_not_json(annotation)
+    return [f"its {what} cannot be stored as JSON: {why}"] if why else []

@@ -19,8 +19,8 @@ from app.authoring.mistakes import (
     version_number,
     wrong_count,
 )
-from app.authoring.shape import adapter_of, load, schema_of
-from app.authoring.step import Step, StepFunction, StepNode, connect, entry_name
+from app.authoring.shape import adapter_of, load, schema_of, why_not_json
+from app.authoring.step import Step, StepFunction, StepNode, build, draft, entry_name, misfits
 from app.domain.json import Json
 
 StepEntry: TypeAlias = Agent | Step | StepFunction
@@ -58,22 +58,24 @@ class Workflow:
         self.channels = _channels_among(channels)
         entries = as_list(steps) or []
         self.agents = tuple(dict.fromkeys(_agents_among(entries)))
-        nodes, misfits = connect(entries, input, output)
+        drafts = draft(entries)
         mistakes = [
             *_mistakes_of_workflow(name, version, history),
             *_mistakes_of_type("input", input),
             *(_mistakes_of_type("output", output) if output is not None else ()),
             *_mistakes_of_steps(steps, self.agents),
             *_mistakes_of_channels(channels),
-            *misfits,
+            *misfits(drafts, input, output),
             *(wrong for agent in self.agents for wrong in agent.mistakes()),
             *self._mistakes_of_asking(),
         ]
         if mistakes:
             raise WorkflowMistakes(name, mistakes)
-        self.steps: tuple[StepNode, ...] = nodes
+        self.steps: tuple[StepNode, ...] = tuple(build(drafts, input, output))
         self.input: TypeAdapter[Any] = adapter_of(input)
-        self.output: TypeAdapter[Any] = nodes[-1].output if output is None else adapter_of(output)
+        self.output: TypeAdapter[Any] = (
+            self.steps[-1].output if output is None else adapter_of(output)
+        )
 
     def __repr__(self) -> str:
         return f"Workflow({self.name!r}, version={self.version!r})"
@@ -148,10 +150,9 @@ def _mistakes_of_workflow(name: object, version: object, history: object) -> Ite
 
 
 def _mistakes_of_type(what: str, annotation: Any) -> Iterator[Mistake]:
-    try:
-        schema_of(adapter_of(annotation))
-    except Exception as error:  # noqa: BLE001 - a type's own schema code can raise anything
-        yield _here(f"{what}= cannot be read from JSON: {error}")
+    why = why_not_json(annotation)
+    if why:
+        yield _here(f"{what}= cannot be read from JSON: {why}")
 
 
 def _mistakes_of_steps(steps: object, agents: Sequence[Agent]) -> Iterator[Mistake]:

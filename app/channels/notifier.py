@@ -5,9 +5,11 @@ from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from traceback import extract_tb
+from typing import Any
 
 from app.authoring.channel import Channel, Notice
 from app.channels.http_callback import HttpCallbackChannel
+from app.channels.signing import SigningSecret, parse_secrets
 from app.channels.webhook import Delivered, Endpoint, Failed, Told, WebhookSender
 
 
@@ -17,6 +19,7 @@ class Notifier:
     Args:
         endpoints: The addresses of the callback channels, by name.
         sender: Sends the webhooks.
+        secrets: The service's own, for callbacks of runs that bring none.
         limit: The most that a channel's own `notify` may take.
     """
 
@@ -25,10 +28,12 @@ class Notifier:
         endpoints: Mapping[str, Endpoint],
         sender: WebhookSender,
         *,
+        secrets: tuple[SigningSecret, ...] = (),
         limit: timedelta = timedelta(seconds=30),
     ) -> None:
         self._endpoints = endpoints
         self._sender = sender
+        self._secrets = secrets
         self._limit = limit.total_seconds()
 
     async def tell(self, channel: Channel, notice: Notice) -> Told:
@@ -48,6 +53,18 @@ class Notifier:
         if endpoint is None:
             setting = f"SIGNOFF_CHANNELS__{channel.name.upper()}__URL"
             return Failed(reason=f"{channel} has no address: set {setting}")
+        return await self._send(endpoint, notice)
+
+    async def call_back(self, callback: Mapping[str, Any], notice: Notice) -> Told:
+        """One attempt at the address that a run named for itself: `{url, secret?}`.
+
+        Signed with the run's own secret, else with the service's.
+        """
+        secret = callback.get("secret")
+        secrets = parse_secrets([secret]) if secret else self._secrets
+        return await self._send(Endpoint(url=callback["url"], secrets=secrets), notice)
+
+    async def _send(self, endpoint: Endpoint, notice: Notice) -> Told:
         return await self._sender.send(
             endpoint,
             webhook_id=notice.id,

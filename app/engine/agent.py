@@ -1,9 +1,9 @@
 """An agent as a graph: it asks its model, asks people, runs tools, and asks its model again.
 
-    model ──► pause ──► tool × N ──► model ──► … ──► the answer
-      │        │ ▲
-      │        └─┘ one question at a time
-      └──► tool × N
+model ──► pause ──► tool, each call a task ──► model ──► … ──► the answer
+  │        │ ▲
+  │        └─┘ one question at a time
+  └──► tool, each call a task
 """
 
 import re
@@ -52,9 +52,7 @@ Next = Command[Any]
 def agent_graph(seat: Seat, step: AgentStep, model: Model, *, remembers: bool) -> Graph:
     """Compiles an agent. With `remembers`, what was said in its visit comes out beside its answer."""
     visit = _Agent(seat, step, model, remembers=remembers)
-    graph = StateGraph(
-        AgentState, context_schema=Drive, input_schema=Work, output_schema=LineState
-    )
+    graph = StateGraph(AgentState, context_schema=Drive, input_schema=Work, output_schema=LineState)
     graph.add_node("model", visit.model, destinations=("model", "pause", "tool"))
     graph.add_node("pause", visit.pause, destinations=("model", "pause", "tool"))
     graph.add_node("tool", visit.tool, input_schema=SentCall)
@@ -201,8 +199,7 @@ class _Agent:
     async def tool(self, state: SentCall, runtime: Runtime[Drive]) -> dict[str, Json]:
         """Runs one call, beside the others of its turn."""
         drive, call = runtime.context, state["call"]
-        if "digest" in call:
-            check_digest(self._seat.tool(call["tool"]), call, call["digest"])
+        check_digest(self._seat.tool(call["tool"]), call)
         drive.journal.note(self._event(EventType.TOOL_STARTED, call))
         await drive.journal.barrier()
         drive.journal.in_flight += 1

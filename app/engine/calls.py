@@ -3,16 +3,14 @@
 import hashlib
 import logging
 import secrets
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import orjson
 from pydantic import ValidationError
 
-from app.authoring import Channel
 from app.domain.ids import CallId
-from app.domain.json import Json
 from app.domain.masking import digest_of, mask
 from app.domain.message import Message, ProposedCall
 from app.domain.pause import Answer, Ask, PauseKind, Settled
@@ -98,7 +96,10 @@ def _read_arguments(tool: ServedTool, call: OpenCall) -> None:
     try:
         read = tool.tool.read_arguments(call["arguments"])
     except ValidationError as error:
-        wrong = (f"{each.pointer or '/'}: {each.message}" for each in wrong_fields(error, "", secrets_of_call))
+        wrong = (
+            f"{each.pointer or '/'}: {each.message}"
+            for each in wrong_fields(error, "", secrets_of_call)
+        )
         call["result"] = tool_error(f"invalid arguments: {'; '.join(wrong)}")
         return
     except Exception as error:  # noqa: BLE001 - a writer's validator can raise anything
@@ -140,9 +141,7 @@ def to_run(calls: Sequence[OpenCall]) -> list[OpenCall]:
     return [call for call in calls if "result" not in call]
 
 
-def with_outcomes(
-    calls: Sequence[OpenCall], outcomes: dict[str, CallOutcome]
-) -> list[OpenCall]:
+def with_outcomes(calls: Sequence[OpenCall], outcomes: dict[str, CallOutcome]) -> list[OpenCall]:
     """The calls with what became of those that were run."""
     return [_with_outcome(call, outcomes.get(str(call["index"]))) for call in calls]
 
@@ -164,7 +163,7 @@ def results(calls: Sequence[OpenCall]) -> Iterator[Message]:
 
 
 def with_answer(seat: Seat, call: OpenCall, answer: Answer) -> OpenCall:
-    """The call after the decision of its next question; raises `LineFailed` for one about another call."""
+    """The call after the decision of its next question."""
     tool = seat.tool(call["tool"])
     if open_question(call) is not None:
         *before, last = call["questions"]
@@ -174,7 +173,7 @@ def with_answer(seat: Seat, call: OpenCall, answer: Answer) -> OpenCall:
     after = cast("OpenCall", call | {"asks": rest})
     match PauseKind(kind), answer.approved:
         case PauseKind.APPROVAL, True:
-            return _approved(tool, after, answer)
+            return _approved(after, answer)
         case PauseKind.APPROVAL, False:
             result = rejected(answer.by, answer.feedback)
         case _, True:
@@ -184,18 +183,20 @@ def with_answer(seat: Seat, call: OpenCall, answer: Answer) -> OpenCall:
     return cast("OpenCall", after | {"asks": [], "result": noted(tool, after, result)})
 
 
-def _approved(tool: ServedTool, call: OpenCall, answer: Answer) -> OpenCall:
-    if answer.arguments is not None:
-        edit = {"arguments": answer.arguments, "changed_by": answer.by, "digest": answer.digest}
-        call = cast("OpenCall", call | edit)
-    check_digest(tool, call, answer.digest)
-    return call
+def _approved(call: OpenCall, answer: Answer) -> OpenCall:
+    """The call as it was approved: from here on its digest is the one that the decision was about."""
+    edit = (
+        {} if answer.arguments is None else {"arguments": answer.arguments, "changed_by": answer.by}
+    )
+    return cast("OpenCall", call | edit | {"digest": answer.digest})
 
 
-def check_digest(tool: ServedTool, call: OpenCall, expected: str | None) -> None:
-    """Raises `LineFailed` where the arguments are not the ones that were shown."""
+def check_digest(tool: ServedTool, call: OpenCall) -> None:
+    """Raises `LineFailed` where a call that was asked about has other arguments than were approved."""
+    if "digest" not in call:
+        return
     found = digest_of(tool.name, call["arguments"], tool.schema, call.get("salt", ""))
-    if found != expected:
+    if found != call["digest"]:
         raise LineFailed(
             "digest_mismatch",
             f"The arguments of {tool.name} are not those that were approved. It was not called.",
@@ -223,7 +224,7 @@ def decided_at_once(seat: Seat, calls: Sequence[OpenCall], drive: Drive) -> list
 
 
 def _decided_at_once(seat: Seat, call: OpenCall, drive: Drive) -> OpenCall:
-    while asks(call):
+    while seat.decides_at_once and asks(call):
         ask = ask_for(seat, call, drive.start.line)
         settled = _settled_at_once(seat, ask, seat.tool(call["tool"]), drive)
         if settled is None:
@@ -235,13 +236,15 @@ def _decided_at_once(seat: Seat, call: OpenCall, drive: Drive) -> OpenCall:
 
 def _settled_at_once(seat: Seat, ask: Ask, tool: ServedTool, drive: Drive) -> Settled | None:
     channel = seat.channels.get(ask.policy.channel)
-    if channel is None or type(channel).decide is Channel.decide:
+    if channel is None:
         return None
     pause = OpenPause(kind=ask.kind, shown=ask.shown, secret=ask.secret, digest=ask.digest)
     try:
         decision = channel.decide(request_of(ask, seat, drive.start))
         decider = Decider(by=channel.name, via="channel")
         return settle(pause, decision, tool, decider) if decision is not None else None
-    except Exception:  # a writer's channel can raise anything; then a person is asked
-        _log.exception("channel_could_not_decide", extra={"channel": channel.name, "place": ask.place})
+    except Exception:  # noqa: BLE001 - a writer's channel can raise anything; then a person is asked
+        _log.exception(
+            "channel_could_not_decide", extra={"channel": channel.name, "place": ask.place}
+        )
         return None

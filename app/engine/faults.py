@@ -29,7 +29,9 @@ def reason_of(error: BaseException, secrets: frozenset[str] = frozenset()) -> st
     """What an exception says, in one piece: storable, of bounded length, without `secrets`."""
     match error:
         case ValidationError():
-            text = "; ".join(f"{each.pointer or '/'}: {each.message}" for each in wrong_fields(error))
+            text = "; ".join(
+                f"{each.pointer or '/'}: {each.message}" for each in wrong_fields(error)
+            )
         case SignoffError():
             text = error.message
         case KeyError():

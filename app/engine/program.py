@@ -55,6 +55,10 @@ class Program:
         self.name = workflow.name
         self.version = workflow.version
         self.fingerprint = workflow.fingerprint
+        self.channels = {channel.name: channel for channel in workflow.channels}
+        self.told_channels = frozenset(
+            channel.name for channel in workflow.channels if channel.is_told
+        )
         models = {
             agent: model_for(agent.model, timeout=agent.timeout, retries=agent.retries)
             for agent in workflow.agents
@@ -149,5 +153,3 @@ def _resumed(saved: CheckpointTuple, start: LineStart) -> Command[Any] | None:
             if each.id in start.answers:
                 return Command(resume={each.id: {"value": start.answers[each.id].as_json()}})
     return None
-
-

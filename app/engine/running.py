@@ -150,7 +150,9 @@ class _Host:
                 return
             case asyncio.CancelledError():
                 raise error
-            case _ if self.question is not None:  # a group that a tool's own tasks made of the question
+            case _ if (
+                self.question is not None
+            ):  # a group that a tool's own tasks made of the question
                 return
             case _:
                 raise error

@@ -80,7 +80,9 @@ def _relaxed(schema: Json) -> Json:
             required = cast("list[str] | None", members.get("required"))
             if isinstance(required, list):
                 properties = cast("Schema", members.get("properties", {}))
-                inner["required"] = [name for name in required if MARK not in repr(properties.get(name))]
+                inner["required"] = [
+                    name for name in required if MARK not in repr(properties.get(name))
+                ]
             return inner
         case list():
             return [_relaxed(each) for each in cast("list[Json]", schema)]
@@ -88,7 +90,7 @@ def _relaxed(schema: Json) -> Json:
             return schema
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Seat:
     """An agent at its place in a workflow, with its tools and everybody who can be asked."""
 
@@ -97,8 +99,11 @@ class Seat:
     tools: Mapping[str, ServedTool]
     channels: Mapping[str, Channel]
 
+    @cached_property
+    def decides_at_once(self) -> bool:
+        """Whether any of the channels may decide before anybody is asked."""
+        return any(type(each).decide is not Channel.decide for each in self.channels.values())
+
     def tool(self, name: str) -> ServedTool:
         """The tool of that name; it is known to be there."""
         return self.tools[name]
-
-

@@ -103,9 +103,7 @@ def _overridden(
     return _settled(answer, **shown)
 
 
-def _reported(
-    decision: Decision, tool: ServedTool, who: Decider, feedback: str | None
-) -> Settled:
+def _reported(decision: Decision, tool: ServedTool, who: Decider, feedback: str | None) -> Settled:
     match decision:
         case Value(value=value):
             _read(tool.tool.read_result, value, "/value", tool.result_schema)
@@ -115,9 +113,7 @@ def _reported(
             return _refused(decision, who, feedback)
 
 
-def _answered(
-    pause: OpenPause, decision: Decision, who: Decider, feedback: str | None
-) -> Settled:
+def _answered(pause: OpenPause, decision: Decision, who: Decider, feedback: str | None) -> Settled:
     match decision:
         case Value(value=value):
             schema = _schema_of_value(pause)

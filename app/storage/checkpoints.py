@@ -606,6 +606,11 @@ class RunCheckpointer(_AsyncSaver):
         self._newest = _loaded(checkpoints, writes)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether the run has no checkpoint yet."""
+        return not self._newest
+
+    @property
     def dirty(self) -> bool:
         """Whether a crash now would lose what cannot be computed again without repeating an effect."""
         return self._effect_at > self._written

@@ -1,8 +1,8 @@
 """One pool of asyncpg connections: JSON by orjson, no reset query, errors with a name."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import asyncpg
 import orjson
@@ -27,6 +27,27 @@ class StoreUnavailable(SignoffError):
     code = "store_unavailable"
 
 
+class Store(Protocol):
+    """What runs statements: the database, each on its own, or one transaction of it."""
+
+    async def fetch(self, query: str, *arguments: object) -> list[Row]: ...
+
+    async def fetch_row(self, query: str, *arguments: object) -> Row | None: ...
+
+
+class Transaction:
+    """Statements that are committed together."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def fetch(self, query: str, *arguments: object) -> list[Row]:
+        return await self._connection.fetch(query, *arguments)
+
+    async def fetch_row(self, query: str, *arguments: object) -> Row | None:
+        return await self._connection.fetchrow(query, *arguments)
+
+
 class Database:
     """The service's one way to Postgres. A method is one statement, committed on its own."""
 
@@ -35,7 +56,9 @@ class Database:
         self.url = url
 
     @classmethod
-    async def connect(cls, url: str, *, size: int = 10, prepared_statements: bool = True) -> "Database":
+    async def connect(
+        cls, url: str, *, size: int = 10, prepared_statements: bool = True
+    ) -> "Database":
         """Opens the pool. `prepared_statements=False` for a PgBouncer in transaction mode."""
         with _named_errors():
             pool = await asyncpg.create_pool(
@@ -46,7 +69,7 @@ class Database:
                 reset=_keep,
                 statement_cache_size=512 if prepared_statements else 0,
                 command_timeout=30,
-                server_settings={"application_name": "signoff"},
+                server_settings={"application_name": "signoff", "timezone": "UTC"},
             )
         return cls(pool, url)
 
@@ -70,11 +93,22 @@ class Database:
         return await self.fetch(str(compiled), *(values[name] for name in compiled.positiontup or ()))
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Connection]:
+    async def transaction(self) -> AsyncIterator[Transaction]:
         """For the few cases that need more than one statement."""
         with _named_errors():
             async with self._pool.acquire() as connection, connection.transaction():
-                yield connection
+                yield Transaction(connection)
+
+    @asynccontextmanager
+    async def listen(self, channel: str, hear: Callable[[str], None]) -> AsyncIterator[None]:
+        """Calls `hear` with what is notified on `channel`, on a connection of its own."""
+        with _named_errors():
+            connection = await asyncpg.connect(self.url)
+            try:
+                await connection.add_listener(channel, lambda *heard: hear(str(heard[-1])))
+                yield
+            finally:
+                await connection.close()
 
 
 class _named_errors:  # noqa: N801  # reads as a statement: `with _named_errors():`

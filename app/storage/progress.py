@@ -19,10 +19,7 @@ from app.domain.run import Lease, RunStatus
 from app.domain.step import StepRecord
 from app.storage.checkpoints import Unsaved, save_ctes
 from app.storage.database import Database
-
-
-class LeaseLost(Exception):
-    """The run belongs to somebody else by now: nothing was written, and nothing may be done for it."""
+from app.storage.runs import LeaseLost
 
 
 class Wrote(Enum):

@@ -6,12 +6,13 @@ from typing import Any
 
 import asyncpg
 
-from app.domain.ids import RunId, TenantId, ThreadId
+from app.domain.ids import CallId, RunId, TenantId, ThreadId
 from app.domain.json import Json
 from app.domain.message import Message
 from app.domain.pause import Answer
 from app.domain.run import Lease, RunRef
-from app.storage.database import Database, Row
+from app.storage.checkpoints import CheckpointRow, WriteRow, load_columns
+from app.storage.database import Database, Row, Store
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +45,15 @@ class Started:
 
     lease: Lease | None
     history: dict[str, list[Message]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claimed:
+    """A run that was taken from the queue."""
+
+    lease: Lease
+    fingerprint: str
+    workflow: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +117,7 @@ from seat
 # Only this moves a run from queued to running; a row that is being decided on is passed over.
 _CLAIM = """
 with picked as materialized (
-  select t.id, t.tenant, t.active_run_id, t.event_sequence
+  select t.id, t.tenant, t.active_run_id, t.event_sequence, r.fingerprint, r.workflow
   from threads t join runs r on r.thread_id = t.id and r.id = t.active_run_id
   where t.active_status = 'queued' and r.fingerprint = any($1::text[])
   order by t.ready_at limit $2
@@ -118,7 +128,7 @@ with picked as materialized (
       lease_until = clock_timestamp() + make_interval(secs => $4::float8),
       event_sequence = t.event_sequence + 1
   from picked p where t.id = p.id and t.tenant = p.tenant and t.active_status = 'queued'
-  returning t.id, t.tenant, t.active_run_id, t.fence, t.event_sequence
+  returning t.id, t.tenant, t.active_run_id, t.fence, t.event_sequence, p.fingerprint, p.workflow
 ), run as (
   update runs r set status = 'running', started_at = coalesce(r.started_at, clock_timestamp())
   from seat s where r.thread_id = s.id and r.id = s.active_run_id
@@ -126,7 +136,7 @@ with picked as materialized (
   insert into events (thread_id, tenant, sequence, run_id, type, data)
   select s.id, s.tenant, s.event_sequence, s.active_run_id, 'run.started', '{}' from seat s
 )
-select id, tenant, active_run_id, fence from seat
+select id, tenant, active_run_id, fence, fingerprint, workflow from seat
 """
 
 # A lease that has ended by the database's clock gives its run back to whoever claims it next.
@@ -215,6 +225,7 @@ select r.input, r.metadata, r.requested_by, r.callback is not null as has_callba
   (select coalesce(json_agg(json_build_object('interrupt_id', p.interrupt_id, 'answer', p.answer)), '[]')
    from pauses p where p.thread_id = $1 and p.run_id = $3 and p.answer is not null
      and p.interrupt_id is not null) as answers,
+  {load_columns(thread_id="$1", run_id="$3")},
   (select coalesce(json_agg(json_build_object('call_id', s.call_id, 'name', s.name, 'value', s.value)), '[]')
    from step_results s where s.thread_id = $1 and s.run_id = $3) as step_results
 from threads t join runs r on r.thread_id = t.id and r.id = $3
@@ -224,7 +235,7 @@ where t.id = $1 and t.tenant = $2
 
 @dataclass(frozen=True, kw_only=True)
 class Loaded:
-    """What a worker needs to go on with a run, beside its checkpoints."""
+    """What a worker needs to go on with a run."""
 
     input: Json
     metadata: dict[str, Json]
@@ -233,11 +244,13 @@ class Loaded:
     decisions: int
     history: dict[str, list[Message]]
     answers: dict[str, Answer]
-    step_results: dict[tuple[str, str], Json]
+    step_results: dict[tuple[CallId, str], Json]
+    checkpoints: tuple[CheckpointRow, ...] = ()
+    writes: tuple[WriteRow, ...] = ()
 
 
 async def start(
-    database: Database, new: NewRun, *, worker: str | None, lease_seconds: float, key: Key | None
+    database: Store, new: NewRun, *, worker: str | None, lease_seconds: float, key: Key | None
 ) -> Started | None:
     """Writes a run, leased to `worker` if one is named; None if the thread is unknown or not free.
 
@@ -273,16 +286,27 @@ async def start(
     return Started(lease=lease, history=_by_agent(row["history"] or []))
 
 
+class LeaseLost(Exception):
+    """The run belongs to somebody else by now: nothing was written, and nothing may be done for it."""
+
+
 class KeyTaken(Exception):
     """The idempotency key stands already: the request was made before, or another one with its key."""
 
 
 async def claim(
     database: Database, *, fingerprints: Sequence[str], worker: str, lease_seconds: float, most: int
-) -> list[Lease]:
+) -> list[Claimed]:
     """Takes up to `most` queued runs of the workflows that are served here, oldest first."""
     rows = await database.fetch(_CLAIM, list(fingerprints), most, worker, lease_seconds)
-    return [Lease(run=_ref(row), worker=worker, fence=row["fence"]) for row in rows]
+    return [
+        Claimed(
+            lease=Lease(run=_ref(row), worker=worker, fence=row["fence"]),
+            fingerprint=row["fingerprint"],
+            workflow=row["workflow"],
+        )
+        for row in rows
+    ]
 
 
 async def requeue_lost(database: Database) -> list[RunId]:
@@ -300,7 +324,7 @@ async def held(database: Database, *, worker: str) -> list[Held]:
     return [_held(row) for row in await database.fetch(_HELD, worker)]
 
 
-async def cancel(database: Database, run: RunRef, *, reason: str, told: Sequence[str]) -> bool:
+async def cancel(database: Store, run: RunRef, *, reason: str, told: Sequence[str]) -> bool:
     """Ends an unfinished run as cancelled; False if it is not the thread's unfinished run."""
     row = await database.fetch_row(
         _CLOSE, run.thread_id, run.tenant, run.run_id, "cancelled", reason, list(told)
@@ -308,7 +332,7 @@ async def cancel(database: Database, run: RunRef, *, reason: str, told: Sequence
     return bool(row and row["done"])
 
 
-async def supersede(database: Database, run: RunRef, *, told: Sequence[str]) -> bool:
+async def supersede(database: Store, run: RunRef, *, told: Sequence[str]) -> bool:
     """Ends a paused run to make room for a newer one; False if it is not paused any more."""
     row = await database.fetch_row(
         _CLOSE, run.thread_id, run.tenant, run.run_id, "superseded", "superseded", list(told)
@@ -317,7 +341,7 @@ async def supersede(database: Database, run: RunRef, *, told: Sequence[str]) -> 
 
 
 async def load(database: Database, run: RunRef, *, history: int) -> Loaded:
-    """Everything about a run that its worker needs, but for its checkpoints."""
+    """Everything about a run that its worker needs."""
     row = await database.fetch_row(_LOAD, run.thread_id, run.tenant, run.run_id, history)
     if row is None:
         raise LookupError(run.run_id)
@@ -329,7 +353,9 @@ async def load(database: Database, run: RunRef, *, history: int) -> Loaded:
         decisions=row["decisions"],
         history=_by_agent(row["history"]),
         answers={each["interrupt_id"]: Answer.from_json(each["answer"]) for each in row["answers"]},
-        step_results={(each["call_id"], each["name"]): each["value"] for each in row["step_results"]},
+        step_results={(CallId(each["call_id"]), each["name"]): each["value"] for each in row["step_results"]},
+        checkpoints=tuple(CheckpointRow.of(each) for each in row["checkpoints"]),
+        writes=tuple(WriteRow.of(each) for each in row["writes"]),
     )
 
 
@@ -350,3 +376,27 @@ def _ref(row: Row) -> RunRef:
 
 def _held(row: Row) -> Held:
     return Held(run=_ref(row), fence=row["fence"], decisions=row["decisions"])
+
+
+_SAVE_STEP_RESULT = """
+with lk as materialized (
+  select * from threads where id = $1 and tenant = $2 for update
+)
+insert into step_results (thread_id, run_id, call_id, name, value)
+select lk.id, $3, $5, $6, $7 from lk
+where active_run_id = $3 and fence = $4 and active_status = 'running' and lease_until > clock_timestamp()
+on conflict (thread_id, run_id, call_id, name) do update set value = step_results.value
+returning call_id
+"""
+
+
+async def save_step_result(
+    database: Database, lease: Lease, call_id: CallId, name: str, value: Json
+) -> None:
+    """Keeps what `context.step` returned. Raises `LeaseLost`."""
+    run = lease.run
+    row = await database.fetch_row(
+        _SAVE_STEP_RESULT, run.thread_id, run.tenant, run.run_id, lease.fence, call_id, name, value
+    )
+    if row is None:
+        raise LeaseLost(run.run_id)

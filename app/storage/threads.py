@@ -8,7 +8,7 @@ import asyncpg
 
 from app.domain.ids import RunId, TenantId, ThreadId
 from app.domain.json import Json
-from app.storage.database import Database, Row
+from app.storage.database import Database, Row, Store
 from app.storage.runs import Key, KeyTaken
 
 _CREATE = """
@@ -65,7 +65,7 @@ class Deleted(Enum):
 
 
 async def create(
-    database: Database,
+    database: Store,
     tenant: TenantId,
     thread_id: ThreadId,
     *,
@@ -91,7 +91,7 @@ async def read(database: Database, tenant: TenantId, thread_id: ThreadId) -> Thr
 async def delete(database: Database, tenant: TenantId, thread_id: ThreadId) -> Deleted:
     """Deletes a thread and everything of its runs, unless one of them is unfinished."""
     async with database.transaction() as connection:
-        seat = await connection.fetchrow(
+        seat = await connection.fetch_row(
             "select active_run_id from threads where id = $1 and tenant = $2 for update", thread_id, tenant
         )
         if seat is None:
@@ -99,7 +99,7 @@ async def delete(database: Database, tenant: TenantId, thread_id: ThreadId) -> D
         if seat["active_run_id"] is not None:
             return Deleted.UNFINISHED
         for statement in _DELETE:
-            await connection.execute(statement, thread_id, tenant)
+            await connection.fetch(statement, thread_id, tenant)
     return Deleted.DONE
 
 

@@ -1,0 +1,195 @@
+"""Advances a leased run until it asks, ends, or is not this worker's any more."""
+
+import asyncio
+import logging
+from contextlib import suppress
+from dataclasses import dataclass
+
+from app.domain.facts import RunEnd
+from app.domain.ids import CallId
+from app.domain.json import Json
+from app.domain.pause import Ask
+from app.domain.run import Lease, RunError, RunStatus
+from app.engine.drive import Asked, Ended, Failed, LineStart, Outcome
+from app.engine.journal import Journal
+from app.engine.program import Program
+from app.lifecycle.hands import Work
+from app.lifecycle.site import Site
+from app.storage import progress, runs
+from app.storage.checkpoints import RunCheckpointer
+from app.storage.database import StoreUnavailable
+from app.storage.progress import Addressees, Wrote
+from app.storage.runs import LeaseLost, Loaded
+
+log = logging.getLogger(__name__)
+
+
+async def advance(site: Site, work: Work) -> None:
+    """Goes on with a run from where it is.
+
+    A lost lease or a lost database ends the attempt and nothing else: whoever claims the run next goes on
+    from what is written. When this task is cancelled, the run is given back.
+    """
+    run = work.lease.run
+    try:
+        await _Advance.of(site, work, await _load(site, work)).until_settled()
+    except LeaseLost:
+        log.warning("lease lost", extra={"run_id": run.run_id, "fence": work.lease.fence})
+    except StoreUnavailable as error:
+        log.warning("store lost", extra={"run_id": run.run_id, "reason": error.values["reason"]})
+    finally:
+        site.waiters.wake(run.run_id)
+        site.deliveries_due.set()
+
+
+async def _load(site: Site, work: Work) -> Loaded:
+    if (fresh := work.fresh) is None:
+        program = site.catalog.of(work.fingerprint, workflow=work.workflow)
+        return await runs.load(site.database, work.lease.run, history=program.workflow.history)
+    return Loaded(
+        input=fresh.input,
+        metadata=fresh.metadata,
+        requested_by=fresh.requested_by,
+        has_callback=fresh.has_callback,
+        decisions=0,
+        history=fresh.history,
+        answers={},
+        step_results={},
+    )
+
+
+@dataclass(kw_only=True)
+class _Advance:
+    """One attempt: the run, its checkpoints in memory, and what is not written yet."""
+
+    site: Site
+    lease: Lease
+    program: Program
+    loaded: Loaded
+    saver: RunCheckpointer
+    journal: Journal
+    addressees: Addressees
+
+    @classmethod
+    def of(cls, site: Site, work: Work, loaded: Loaded) -> "_Advance":
+        run = work.lease.run
+        program = site.catalog.of(work.fingerprint, workflow=work.workflow)
+        saver = RunCheckpointer(
+            thread_id=run.thread_id,
+            run_id=run.run_id,
+            checkpoints=loaded.checkpoints,
+            writes=loaded.writes,
+        )
+
+        async def write() -> None:
+            await advance.save()
+
+        advance = cls(
+            site=site,
+            lease=work.lease,
+            program=program,
+            loaded=loaded,
+            saver=saver,
+            journal=Journal(write),
+            addressees=Addressees(channels=program.told_channels, callback=loaded.has_callback),
+        )
+        saver.on_writes = advance._save_while_others_run
+        return advance
+
+    async def until_settled(self) -> None:
+        try:
+            outcome = await self._drive()
+            while await self._settle(outcome) is Wrote.DECIDED_MEANWHILE:
+                self.loaded = await runs.load(
+                    self.site.database, self.lease.run, history=self.program.workflow.history
+                )
+                outcome = await self._drive()
+        except asyncio.CancelledError:
+            await self._give_back()
+            raise
+
+    async def _drive(self) -> Outcome:
+        loaded = self.loaded
+        start = LineStart(
+            run=self.lease.run,
+            input=loaded.input,
+            fresh=self.saver.is_empty,
+            history=loaded.history,
+            metadata=loaded.metadata,
+            requested_by=loaded.requested_by,
+            answers=loaded.answers,
+            step_results=loaded.step_results,
+            save_step_result=self._save_step_result,
+        )
+        try:
+            return await self.program.drive(start, saver=self.saver, journal=self.journal)
+        except (LeaseLost, StoreUnavailable):
+            raise
+        except Exception:
+            log.exception("run broke", extra={"run_id": self.lease.run.run_id})
+            return Failed(
+                error=RunError(code="internal_error", message="The service failed; its log says why.")
+            )
+
+    async def _settle(self, outcome: Outcome) -> Wrote:
+        """Writes how the attempt came out, with everything that is still unwritten."""
+        match outcome:
+            case Asked(ask=ask):
+                return await self._park(ask)
+            case Ended():
+                end = RunEnd(
+                    status=RunStatus.COMPLETED,
+                    output=outcome.output,
+                    shown_output=outcome.shown_output,
+                    stop_reason=outcome.stop_reason,
+                    history=outcome.history,
+                )
+            case Failed(error=error):
+                end = RunEnd(status=RunStatus.FAILED, error=error)
+        facts = self.journal.take()
+        await progress.end(self.site.database, self.lease, facts, self.addressees, end=end)
+        return Wrote.DONE
+
+    async def _park(self, ask: Ask) -> Wrote:
+        facts, unsaved = self.journal.take(), self.saver.take()
+        wrote = await progress.park(
+            self.site.database,
+            self.lease,
+            facts,
+            unsaved,
+            self.addressees,
+            asks=[ask],
+            seen=self.loaded.decisions,
+        )
+        if wrote is Wrote.DONE:
+            self.saver.saved(unsaved)
+        else:
+            self.journal.put_back(facts)
+        return wrote
+
+    async def save(self) -> None:
+        """Writes what is unwritten; the run goes on."""
+        facts, unsaved = self.journal.take(), self.saver.take()
+        try:
+            await progress.save(self.site.database, self.lease, facts, unsaved, self.addressees)
+        except BaseException:
+            self.journal.put_back(facts)
+            raise
+        self.saver.saved(unsaved)
+
+    async def _save_while_others_run(self) -> None:
+        """A call that has ended is kept at once where its siblings may take long."""
+        if self.journal.in_flight:
+            await self.journal.flush()
+
+    async def _save_step_result(self, call_id: CallId, name: str, value: Json) -> None:
+        await runs.save_step_result(self.site.database, self.lease, call_id, name, value)
+
+    async def _give_back(self) -> None:
+        """Queues the run for another worker, with everything that this one has finished."""
+        facts, unsaved = self.journal.take(), self.saver.take()
+        giving = progress.hand_back(
+            self.site.database, self.lease, facts, unsaved, self.addressees
+        )
+        with suppress(LeaseLost, StoreUnavailable):
+            await asyncio.shield(giving)

@@ -1,0 +1,31 @@
+"""Ends a run from outside, whatever it is doing."""
+
+from app.domain.ids import RunId, ThreadId
+from app.domain.principal import Principal
+from app.domain.run import ENDED, RunRef
+from app.errors import NotFound
+from app.lifecycle.site import Site
+from app.storage import reads, runs
+
+
+class RunNotFound(NotFound):
+    """There is no such run in that thread."""
+
+
+async def cancel(site: Site, principal: Principal, thread_id: ThreadId, run_id: RunId) -> RunRef:
+    """Cancels a run; one that has ended is left as it is. Raises `RunNotFound`.
+
+    A worker that has the run finds its right to write gone, and stops.
+    """
+    run = RunRef(tenant=principal.tenant, thread_id=thread_id, run_id=run_id)
+    view = await reads.run(site.database, run.tenant, thread_id, run_id)
+    if view is None:
+        raise RunNotFound("There is no such run in this thread.", run_id=run_id)
+    if view["status"] not in ENDED:
+        told = sorted(site.catalog.channels_to_tell(view["workflow"]))
+        await runs.cancel(site.database, run, reason="cancelled by a caller", told=told)
+        site.hands.stop(run_id)
+        site.waiters.wake(run_id)
+        site.deliveries_due.set()
+        site.tell_others(f"settled:{run_id}")
+    return run

@@ -1,0 +1,187 @@
+"""Sends the notices that are due: each was written with what it tells of, and goes out afterwards."""
+
+import asyncio
+import logging
+import random
+from collections import Counter
+from datetime import timedelta
+from typing import Any, cast
+
+from app.authoring import Notice
+from app.channels.webhook import Delivered, Failed, GaveUp, Told
+from app.domain.decision import Decision, Parsed
+from app.domain.delivery import MAX_ATTEMPTS, DeliveryStatus, wait_before
+from app.domain.ids import DeliveryId
+from app.domain.json import Json
+from app.domain.principal import Principal
+from app.errors import Conflict, SignoffError
+from app.lifecycle import read
+from app.lifecycle.decide import DecideRequest, decide
+from app.lifecycle.read import DeliveryNotFound
+from app.lifecycle.site import Site
+from app.storage import deliveries, reads
+from app.storage.deliveries import DueDelivery
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 32
+"""How many notices one worker sends at the same time."""
+
+PER_ADDRESS = 4
+"""How many of them to one address, so that a slow one delays no other."""
+
+CLAIM_SECONDS = 60.0
+"""After this long without a result another worker tries: longer than any attempt takes."""
+
+
+class NotDead(Conflict):
+    """Only a dead delivery can be tried again by hand."""
+
+    code = "delivery_not_dead"
+
+
+class Post:
+    """This worker's notices under way."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._under_way: Counter[str] = Counter()
+
+    async def send_due(self) -> int:
+        """Begins to send what is due, as far as hands are free, and says how many it took."""
+        free = AT_ONCE - len(self._tasks)
+        if free <= 0:
+            return 0
+        due = await deliveries.claim_due(
+            self._site.database,
+            worker=self._site.hands.worker,
+            most=free,
+            busy=[address for address, count in self._under_way.items() if count >= PER_ADDRESS],
+            per_address=PER_ADDRESS,
+            lease_seconds=CLAIM_SECONDS,
+        )
+        for delivery in due:
+            self._begin(delivery)
+        return len(due)
+
+    async def finish(self, seconds: float) -> None:
+        """Lets what is under way end; what does not is tried again later, by whoever comes to it."""
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=seconds)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+    def _begin(self, delivery: DueDelivery) -> None:
+        self._under_way[delivery.address] += 1
+        task = asyncio.create_task(_deliver(self._site, delivery))
+        self._tasks.add(task)
+
+        def done(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            self._under_way[delivery.address] -= 1
+            self._site.deliveries_due.set()
+            if not task.cancelled() and (error := task.exception()):
+                log.error("delivery broke", exc_info=error, extra={"delivery_id": delivery.id})
+
+        task.add_done_callback(done)
+
+
+async def retry(site: Site, principal: Principal, delivery_id: DeliveryId) -> dict[str, Any]:
+    """Sends a dead delivery again, under its old id. Raises `DeliveryNotFound`, `NotDead`."""
+    if not await deliveries.retry(site.database, principal.tenant, delivery_id):
+        found = await reads.delivery(site.database, principal.tenant, delivery_id)
+        if found is None:
+            raise DeliveryNotFound("There is no such delivery.", delivery_id=delivery_id)
+        raise NotDead(
+            f"This delivery is {found['status']}: only a dead one can be sent again.",
+            delivery_id=delivery_id,
+        )
+    site.deliveries_due.set()
+    return await read.delivery(site, principal, delivery_id)
+
+
+async def _deliver(site: Site, delivery: DueDelivery) -> None:
+    told = await _tell(site, delivery)
+    error = None
+    if isinstance(told, Delivered) and told.decision is not None:
+        error = await _decide_inline(site, delivery, told.decision)
+    await _record(site, delivery, told, error)
+
+
+async def _tell(site: Site, delivery: DueDelivery) -> Told:
+    notice = Notice(
+        id=delivery.id,
+        type=delivery.event_type,
+        timestamp=delivery.at,
+        data=await _data(site, delivery),
+    )
+    if delivery.channel is None:
+        return await site.notifier.call_back(cast("dict[str, Any]", delivery.callback), notice)
+    channel = site.catalog.channel(delivery.workflow, delivery.channel)
+    if channel is None:
+        return Failed(reason=f"no channel {delivery.channel!r} is served here")
+    return await site.notifier.tell(channel, notice)
+
+
+async def _data(site: Site, delivery: DueDelivery) -> dict[str, Json]:
+    """What a notice carries: the pause as it is now, its run, and its place among the thread's events."""
+    principal = Principal(tenant=delivery.run.tenant)
+    run = await read.run(site, principal, delivery.run.thread_id, delivery.run.run_id)
+    pause = next((each for each in run["pauses"] if each["id"] == delivery.pause_id), None)
+    is_open = pause is not None and pause["you_may_decide"]
+    return {
+        "event_sequence": delivery.event_sequence,
+        "thread_id": run["thread_id"],
+        "run_id": run["id"],
+        "workflow": run["workflow"],
+        "run_status": run["status"],
+        "pause": pause,
+        "run": None if pause else run,
+        "reply": {"url": pause["resume_url"]} if pause and is_open else None,
+    }
+
+
+async def _decide_inline(
+    site: Site, delivery: DueDelivery, decision: Json | Decision
+) -> str | None:
+    """Takes the decision that came with the answer; what is wrong with it stays on the delivery."""
+    if delivery.pause_id is None or delivery.channel is None:
+        return "an answer to this notice decides nothing"
+    by = f"channel:{delivery.channel}"
+    taken = decision
+    if not isinstance(decision, dict):
+        taken = Parsed(decision=cast("Decision", decision), by=None)
+    request = DecideRequest(
+        thread_id=delivery.run.thread_id, pause_id=delivery.pause_id, decision=taken, via="webhook"
+    )
+    try:
+        await decide(site, Principal(tenant=delivery.run.tenant, name=by), request)
+    except SignoffError as error:
+        return f"the decision in the answer was not taken: {error.code}"
+    return None
+
+
+async def _record(site: Site, delivery: DueDelivery, told: Told, error: str | None) -> None:
+    http_status, wait = told.status, timedelta()
+    match told:
+        case Delivered():
+            status = DeliveryStatus.DELIVERED
+        case GaveUp():
+            status, error = DeliveryStatus.DEAD, "the address wants no more notices"
+        case Failed(reason=reason, retry_after=retry_after):
+            error = reason
+            is_last = delivery.attempt >= MAX_ATTEMPTS
+            status = DeliveryStatus.DEAD if is_last else DeliveryStatus.PENDING
+            wait = wait_before(delivery.attempt + 1, random.random(), retry_after)  # noqa: S311 - jitter
+    await deliveries.record(
+        site.database,
+        delivery,
+        worker=site.hands.worker,
+        status=status,
+        error=error,
+        http_status=http_status,
+        excerpt=told.excerpt or None,
+        wait=wait,
+    )

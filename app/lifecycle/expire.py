@@ -1,0 +1,45 @@
+"""Closes the pauses whose deadline has passed, as their asks say."""
+
+import logging
+
+from app.domain.pause import Answer, Settled
+from app.errors import SignoffError
+from app.lifecycle.decide import RESERVED, take
+from app.lifecycle.site import Site
+from app.storage import pauses
+from app.storage.pauses import PauseRow
+
+log = logging.getLogger(__name__)
+
+DEADLINE = f"{RESERVED}deadline"
+"""Who decides when nobody did."""
+
+AT_ONCE = 100
+
+
+async def expire_due(site: Site) -> int:
+    """Closes due pauses, and says how many. A decision that came in time has won; so has another worker."""
+    due = await pauses.due(site.database, most=AT_ONCE)
+    for pause in due:
+        try:
+            await take(site, pause, _outcome(pause), expired=True)
+        except SignoffError as error:
+            log.info("pause not expired", extra={"pause_id": pause.id, "code": error.code})
+    return len(due)
+
+
+def _outcome(pause: PauseRow) -> Settled:
+    """What the ask says shall happen: as if somebody had decided so, but by nobody's name."""
+    policy = pause.policy["on_expire"]
+    approved = policy == "approve"
+    action = policy if policy in ("fail", "skip") else None
+    answer = Answer(
+        approved=approved,
+        by=DEADLINE,
+        via="deadline",
+        shape="action" if action else "verdict",
+        action=action,
+        digest=pause.digest if approved else None,
+    )
+    shown = {"approved": approved} if action is None else {"action": action}
+    return Settled(answer=answer, shown={**shown, "by": DEADLINE, "via": "deadline"})

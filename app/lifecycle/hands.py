@@ -1,0 +1,125 @@
+"""The free slots of this process's worker.
+
+A run that is started or decided here is leased to this worker by the same statement, if it has a slot free;
+then nothing has to look for it. Work that comes from the queue takes the same slots.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from app.domain.ids import RunId
+from app.domain.json import Json
+from app.domain.message import Message
+from app.domain.run import Lease
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fresh:
+    """What an advance needs of a run that was just written: nothing has to be read for it."""
+
+    input: Json
+    metadata: dict[str, Json]
+    requested_by: str | None
+    has_callback: bool
+    history: dict[str, list[Message]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """A leased run that is to be advanced here."""
+
+    lease: Lease
+    fingerprint: str
+    workflow: str
+    fresh: Fresh | None = None
+
+
+class Slot:
+    """One reserved place. It goes back by itself unless work was put into it."""
+
+    def __init__(self, worker: str, put: Callable[[Work], None]) -> None:
+        self.worker = worker
+        self.is_used = False
+        self._put = put
+
+    def use(self, work: Work) -> None:
+        self.is_used = True
+        self._put(work)
+
+
+class Hands:
+    """Up to `size` runs at once; none while `is_open` is false, as in a process without a worker."""
+
+    def __init__(self, worker: str, size: int) -> None:
+        self.worker = worker
+        self.is_open = False
+        self.free = size
+        self._work: asyncio.Queue[Work] = asyncio.Queue()
+        self._freed = asyncio.Event()
+        self._waiting: set[RunId] = set()
+        self._tasks: dict[RunId, asyncio.Task[None]] = {}
+
+    @contextmanager
+    def slot(self) -> Iterator[Slot | None]:
+        """Reserves a slot for the length of the block, and longer if work was put into it."""
+        if not self.is_open or self.free <= 0:
+            yield None
+            return
+        self.free -= 1
+        slot = Slot(self.worker, self._put)
+        try:
+            yield slot
+        finally:
+            if not slot.is_used:
+                self._give_back()
+
+    async def work(self) -> AsyncIterator[Work]:
+        """The runs to advance, as they come."""
+        while True:
+            yield await self._work.get()
+
+    async def wait_for_free(self) -> None:
+        """Returns once a slot is free."""
+        while self.free <= 0:
+            self._freed.clear()
+            await self._freed.wait()
+
+    def began(self, run_id: RunId, task: asyncio.Task[None]) -> None:
+        """Notes who advances a run; its slot is free again when the task is done."""
+        self._waiting.discard(run_id)
+        self._tasks[run_id] = task
+        task.add_done_callback(lambda _: self._ended(run_id, task))
+
+    def stop(self, run_id: RunId) -> None:
+        """Stops advancing a run that is not this worker's any more."""
+        if task := self._tasks.get(run_id):
+            task.cancel()
+
+    def has(self, run_id: RunId) -> bool:
+        """Whether a run is advanced here, or is about to be."""
+        return run_id in self._tasks or run_id in self._waiting
+
+    @property
+    def busy(self) -> dict[RunId, asyncio.Task[None]]:
+        """The runs that are advanced at this moment."""
+        return dict(self._tasks)
+
+    @property
+    def pending(self) -> bool:
+        """Whether anything is being advanced or waits to be."""
+        return bool(self._tasks) or not self._work.empty()
+
+    def _put(self, work: Work) -> None:
+        self._waiting.add(work.lease.run.run_id)
+        self._work.put_nowait(work)
+
+    def _ended(self, run_id: RunId, task: asyncio.Task[None]) -> None:
+        if self._tasks.get(run_id) is task:
+            del self._tasks[run_id]
+        self._give_back()
+
+    def _give_back(self) -> None:
+        self.free += 1
+        self._freed.set()

@@ -1,0 +1,199 @@
+"""What callers, approvers and operators see."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from app.domain.ids import DeliveryId, PauseId, RunId, ThreadId
+from app.domain.pause import PauseStatus
+from app.domain.principal import Principal
+from app.domain.run import SETTLED, WAITING_FOR_ANSWER, WAITING_FOR_APPROVAL, RunRef
+from app.errors import NotFound
+from app.lifecycle.cancel import RunNotFound
+from app.lifecycle.decide import PauseNotFound
+from app.lifecycle.site import Site
+from app.lifecycle.start import ThreadNotFound
+from app.lifecycle.waiting import LOOK_AGAIN
+from app.storage import migrate, reads, threads
+from app.storage.database import StoreUnavailable
+from app.storage.reads import Listed, Page
+from app.storage.threads import ThreadRow
+
+
+class DeliveryNotFound(NotFound):
+    """There is no such delivery."""
+
+
+View = dict[str, Any]
+
+
+async def run(site: Site, principal: Principal, thread_id: ThreadId, run_id: RunId) -> View:
+    """One run as it is now. Raises `RunNotFound`."""
+    view = await reads.run(site.database, principal.tenant, thread_id, run_id)
+    if view is None:
+        raise RunNotFound("There is no such run in this thread.", run_id=run_id)
+    return run_view(view, site.base_url)
+
+
+async def settled_run(site: Site, ref: RunRef, woken: asyncio.Event, *, seconds: float) -> View:
+    """One run, once it is paused or ended, or as it is when the time is up.
+
+    `woken` was registered before whatever is waited for could happen.
+    """
+    clock = asyncio.get_running_loop().time
+    ends = clock() + seconds
+    principal = Principal(tenant=ref.tenant)
+    if site.hands.has(ref.run_id):
+        await _wait(woken, seconds)
+    while True:
+        woken.clear()
+        view = await run(site, principal, ref.thread_id, ref.run_id)
+        left = ends - clock()
+        if view["status"] in SETTLED or left <= 0:
+            return view
+        await _wait(woken, min(left, LOOK_AGAIN))
+
+
+async def _wait(woken: asyncio.Event, seconds: float) -> None:
+    if seconds <= 0:
+        return
+    try:
+        async with asyncio.timeout(seconds):
+            await woken.wait()
+    except TimeoutError:
+        return
+
+
+async def thread(site: Site, principal: Principal, thread_id: ThreadId) -> ThreadRow:
+    """One thread. Raises `ThreadNotFound`."""
+    row = await threads.read(site.database, principal.tenant, thread_id)
+    if row is None:
+        raise ThreadNotFound(f"There is no thread {thread_id!r}.", thread_id=thread_id)
+    return row
+
+
+async def list_threads(site: Site, principal: Principal, page: Page) -> Listed:
+    """Threads, newest first."""
+    return await reads.list_threads(site.database, principal.tenant, page)
+
+
+async def list_runs(site: Site, principal: Principal, thread_id: ThreadId, page: Page) -> Listed:
+    """The runs of a thread, newest first. Raises `ThreadNotFound`."""
+    await thread(site, principal, thread_id)
+    listed = await reads.list_runs(site.database, principal.tenant, thread_id, page)
+    return Listed(
+        items=[run_view(item, site.base_url) for item in listed.items], next=listed.next
+    )
+
+
+async def pause(site: Site, principal: Principal, pause_id: PauseId) -> View:
+    """One pause. Raises `PauseNotFound`."""
+    view = await reads.pause(site.database, principal.tenant, pause_id)
+    if view is None:
+        raise PauseNotFound("There is no such pause.", pause_id=pause_id)
+    return pause_view(view, site.base_url)
+
+
+async def list_pauses(
+    site: Site, principal: Principal, filters: Mapping[str, str], page: Page
+) -> Listed:
+    """Pauses over all runs, the longest waiting first."""
+    listed = await reads.list_pauses(site.database, principal.tenant, filters, page)
+    return Listed(
+        items=[pause_view(item, site.base_url) for item in listed.items], next=listed.next
+    )
+
+
+async def delivery(site: Site, principal: Principal, delivery_id: DeliveryId) -> View:
+    """One delivery with its attempts. Raises `DeliveryNotFound`."""
+    view = await reads.delivery(site.database, principal.tenant, delivery_id)
+    if view is None:
+        raise DeliveryNotFound("There is no such delivery.", delivery_id=delivery_id)
+    return view
+
+
+async def list_deliveries(
+    site: Site, principal: Principal, filters: Mapping[str, str], page: Page
+) -> Listed:
+    """Deliveries over all runs, newest first."""
+    return await reads.list_deliveries(site.database, principal.tenant, filters, page)
+
+
+async def why_not_ready(site: Site) -> str | None:
+    """Why this process can take no requests, or None if it can."""
+    try:
+        return None if await migrate.is_current(site.database) else "migrations are missing"
+    except StoreUnavailable:
+        return "Postgres cannot be reached"
+
+
+def run_view(row: View, base_url: str) -> View:
+    """A run as callers see it."""
+    shown = [pause_view(each, base_url) for each in row["pauses"]]
+    first_open = next((each for each in shown if each["status"] == PauseStatus.OPEN), None)
+    return {
+        "id": row["id"],
+        "thread_id": row["thread_id"],
+        "workflow": {"name": row["workflow"], "version": row["version"]},
+        "status": row["status"],
+        "input": row["input"],
+        "output": row["output"],
+        "error": row["error"],
+        "stop_reason": row["stop_reason"] or (first_open and _waiting_for(first_open)),
+        "pause": first_open,
+        "pauses": shown,
+        "steps": row["steps"],
+        "usage": row["usage"],
+        "metadata": row["metadata"],
+        "requested_by": row["requested_by"],
+        "created_at": row["created_at"],
+        "started_at": row["started_at"],
+        "finished_at": row["finished_at"],
+    }
+
+
+def _waiting_for(pause: View) -> str:
+    return WAITING_FOR_APPROVAL if "verdict" in pause["allowed"] else WAITING_FOR_ANSWER
+
+
+def pause_view(row: View, base_url: str) -> View:
+    """A pause as approvers see it: enough to show it and to answer it."""
+    shown, policy, decision = row["shown"], row["policy"], row["decision"]
+    return {
+        "id": row["id"],
+        "thread_id": row["thread_id"],
+        "run_id": row["run_id"],
+        "workflow": row["workflow"],
+        "sequence": row["sequence"],
+        "status": row["status"],
+        "level": row["level"],
+        "kind": row["kind"],
+        **{name: shown.get(name) for name in _SHOWN},
+        "channel": row["channel"],
+        "policy": {name: policy[name] for name in ("approvers", "quorum", "allow_requester")},
+        "votes": [],
+        "requested_by": row["requested_by"],
+        "metadata": row["metadata"],
+        "you_may_decide": row["status"] == PauseStatus.OPEN,
+        "resume_url": f"{base_url}/threads/{row['thread_id']}/resume",
+        "opened_at": row["opened_at"],
+        "expires_at": row["expires_at"],
+        "digest": row["digest"],
+        "decision": decision and {**decision, "decided_at": row["closed_at"]},
+    }
+
+
+_SHOWN = (
+    "step",
+    "agent",
+    "call",
+    "position",
+    "message",
+    "options",
+    "choices",
+    "output",
+    "error",
+    "branch",
+    "allowed",
+    "response_schema",
+)

@@ -1,0 +1,31 @@
+"""One process's place in the service: what every use case works with."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from app.channels.notifier import Notifier
+from app.lifecycle.catalog import Catalog
+from app.lifecycle.hands import Hands
+from app.lifecycle.waiting import Waiters
+from app.storage.database import Database
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """The database, the workflows served here, the worker's free slots, and who waits.
+
+    `tell_others` passes a hint to the other processes after a commit; `deliveries_due` and `runs_due` wake
+    this process's own loops.
+    """
+
+    database: Database
+    catalog: Catalog
+    hands: Hands
+    notifier: Notifier
+    base_url: str
+    lease_seconds: float
+    tell_others: Callable[[str], None] = lambda hint: None
+    waiters: Waiters = field(default_factory=Waiters)
+    deliveries_due: asyncio.Event = field(default_factory=asyncio.Event)
+    runs_due: asyncio.Event = field(default_factory=asyncio.Event)

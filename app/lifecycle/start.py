@@ -1,0 +1,191 @@
+"""Starts a run: one statement that writes it, queued, or leased to this process where it has a slot free."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+from app.domain.ids import RunId, TenantId, ThreadId
+from app.domain.json import Json
+from app.domain.pause import PauseStatus
+from app.domain.principal import Principal
+from app.domain.run import RunRef, RunStatus
+from app.engine.program import CheckedInput, Program
+from app.errors import Conflict, NotFound
+from app.lifecycle.hands import Fresh, Work
+from app.lifecycle.keys import earlier
+from app.lifecycle.site import Site
+from app.storage import reads, runs, threads
+from app.storage.database import Store
+from app.storage.runs import Key, KeyTaken, NewRun, Started
+
+
+class ThreadNotFound(NotFound):
+    """There is no such thread."""
+
+
+class ThreadBusy(Conflict):
+    """A run of the thread is still going on."""
+
+    code = "thread_busy"
+
+
+class ThreadPaused(Conflict):
+    """A run of the thread waits for a decision."""
+
+    code = "thread_paused"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartRequest:
+    """What a caller asks for. `creates` makes an unknown thread, `supersedes` ends a paused run first."""
+
+    thread_id: ThreadId
+    workflow: str
+    input: Json
+    metadata: dict[str, Json]
+    callback: Json = None
+    creates: bool = False
+    supersedes: bool = False
+    requested_by: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accepted:
+    """A request that was taken, or was taken before under the same key."""
+
+    run: RunRef
+    is_replay: bool = False
+
+
+async def start(
+    site: Site, principal: Principal, request: StartRequest, *, run_id: RunId, key: Key | None
+) -> Accepted:
+    """Starts a run as `run_id`, or finds the one that the same key started before.
+
+    Raises `UnknownWorkflow`, `InvalidInput`, `ThreadNotFound`, `ThreadBusy`, `ThreadPaused` and
+    `IdempotencyMismatch`.
+    """
+    if row := await earlier(site.database, principal.tenant, key):
+        return _replay(principal.tenant, row.thread_id, row.resource)
+    program = site.catalog.named(request.workflow)
+    checked = program.check_input(request.input)
+    if request.creates:
+        await threads.create(
+            site.database, principal.tenant, request.thread_id, workflow=None, metadata={}, key=None
+        )
+    run = RunRef(tenant=principal.tenant, thread_id=request.thread_id, run_id=run_id)
+    try:
+        return await _start(site, program, checked, request, run, key)
+    except KeyTaken:
+        row = await earlier(site.database, principal.tenant, key)
+        return _replay(principal.tenant, row and row.thread_id, row and row.resource)
+
+
+async def _start(
+    site: Site,
+    program: Program,
+    checked: CheckedInput,
+    request: StartRequest,
+    run: RunRef,
+    key: Key | None,
+) -> Accepted:
+    new = NewRun(
+        run=run,
+        workflow=program.name,
+        version=program.version,
+        fingerprint=program.fingerprint,
+        input=checked.true,
+        shown_input=checked.shown,
+        metadata=request.metadata,
+        callback=request.callback,
+        requested_by=request.requested_by,
+        history=program.workflow.history,
+    )
+    with site.hands.slot() as slot:
+        worker = slot and slot.worker
+        started = await _write(site, new, worker, key, supersedes=request.supersedes)
+        if slot and started.lease:
+            fresh = Fresh(
+                input=new.input,
+                metadata=request.metadata,
+                requested_by=new.requested_by,
+                has_callback=new.callback is not None,
+                history=started.history,
+            )
+            slot.use(
+                Work(
+                    lease=started.lease,
+                    fingerprint=program.fingerprint,
+                    workflow=program.name,
+                    fresh=fresh,
+                )
+            )
+        else:
+            site.tell_others("ready")
+    return Accepted(run=run)
+
+
+async def _write(
+    site: Site, new: NewRun, worker: str | None, key: Key | None, *, supersedes: bool
+) -> Started:
+    """Writes the run, and why not if it cannot be."""
+
+    async def write(store: Store) -> Started | None:
+        return await runs.start(
+            store, new, worker=worker, lease_seconds=site.lease_seconds, key=key
+        )
+
+    started = await write(site.database)
+    if started is None and supersedes:
+        started = await _supersede(site, new.run, write)
+    if started is None:
+        raise await _not_free(site, new.run)
+    return started
+
+
+async def _supersede(
+    site: Site, run: RunRef, write: Callable[[Store], Awaitable[Started | None]]
+) -> Started | None:
+    """Ends the paused run of the thread and writes the new one, both or neither."""
+    thread = await threads.read(site.database, run.tenant, run.thread_id)
+    if thread is None or thread.active_run_id is None or thread.active_status != RunStatus.PAUSED:
+        return None
+    paused = replace(run, run_id=thread.active_run_id)
+    view = await reads.run(site.database, run.tenant, run.thread_id, paused.run_id)
+    told = site.catalog.channels_to_tell(view["workflow"]) if view else frozenset[str]()
+    async with site.database.transaction() as both:
+        await runs.supersede(both, paused, told=sorted(told))
+        started = await write(both)
+    site.waiters.wake(paused.run_id)
+    site.deliveries_due.set()
+    return started
+
+
+async def _not_free(site: Site, run: RunRef) -> NotFound | Conflict:
+    thread = await threads.read(site.database, run.tenant, run.thread_id)
+    if thread is None:
+        return ThreadNotFound(
+            f"There is no thread {run.thread_id!r}; if_not_exists: \"create\" makes one.",
+            thread_id=run.thread_id,
+        )
+    if thread.active_status == RunStatus.PAUSED and thread.active_run_id:
+        open_pauses = await reads.list_pauses(
+            site.database,
+            run.tenant,
+            {"run_id": thread.active_run_id, "status": PauseStatus.OPEN},
+            reads.Page(limit=100),
+        )
+        return ThreadPaused(
+            "A run of this thread waits for a decision: decide it, cancel it, or start with "
+            'if_paused: "supersede".',
+            run_id=thread.active_run_id,
+            pause_ids=[pause["id"] for pause in open_pauses.items],
+        )
+    return ThreadBusy(
+        "A run of this thread is still going on: wait for it, or cancel it.",
+        run_id=thread.active_run_id,
+    )
+
+
+def _replay(tenant: TenantId, thread_id: str | None, run_id: str | None) -> Accepted:
+    run = RunRef(tenant=tenant, thread_id=ThreadId(thread_id or ""), run_id=RunId(run_id or ""))
+    return Accepted(run=run, is_replay=True)
