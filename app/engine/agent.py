@@ -19,12 +19,10 @@ from pydantic import ValidationError
 
 from app.authoring import AgentStep
 from app.authoring.shape import dump, load
-from app.domain.event import Event, EventType
 from app.domain.json import Json
-from app.domain.ledger import LedgerEntry, LedgerKind
 from app.domain.message import Message
 from app.domain.pause import Answer
-from app.engine import steps
+from app.engine import booking, steps
 from app.engine.asking import ask_for
 from app.engine.calls import (
     Turn,
@@ -41,9 +39,10 @@ from app.engine.calls import (
 from app.engine.drive import Drive, LineFailed
 from app.engine.faults import reason_of
 from app.engine.models import Model, ModelAnswer, ModelError, ModelRequest
-from app.engine.running import Ran, run_call
+from app.engine.running import run_call
 from app.engine.served import Seat
 from app.engine.state import AgentState, LineState, OpenCall, SentCall, Work
+from app.errors import SignoffError
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 Next = Command[Any]
@@ -117,9 +116,11 @@ class _Agent:
         )
         try:
             answer = await self._model.ask(request)
-        except ModelError as error:
+        except SignoffError as error:
+            if isinstance(error, ModelError) and error.usage is not None:
+                booking.model_failed(drive, self._seat, turn, error.usage)
             raise LineFailed(error.code, error.message, step=turn.path) from error
-        self._book_answer(turn, answer, drive)
+        booking.model_answered(drive, self._seat, turn, answer)
         return answer
 
     def _proposed(
@@ -140,7 +141,7 @@ class _Agent:
         calls = decided_at_once(self._seat, opened, drive)
         for call in calls:
             if "result" in call:
-                self._book_call(call, drive)
+                booking.call_settled(drive, self._seat, call)
         onward = self._onward(calls)
         update = {
             "messages": messages,
@@ -193,14 +194,14 @@ class _Agent:
         settled = decided_at_once(self._seat, settled, drive)
         for before, after in zip(calls, settled, strict=True):
             if "result" in after and "result" not in before:
-                self._book_call(after, drive)
+                booking.call_settled(drive, self._seat, after)
         return self._onward(settled)
 
     async def tool(self, state: SentCall, runtime: Runtime[Drive]) -> dict[str, Json]:
         """Runs one call, beside the others of its turn."""
         drive, call = runtime.context, state["call"]
         check_digest(self._seat.tool(call["tool"]), call)
-        drive.journal.note(self._event(EventType.TOOL_STARTED, call))
+        booking.call_started(drive, self._seat, call)
         await drive.journal.barrier()
         drive.journal.in_flight += 1
         try:
@@ -208,55 +209,9 @@ class _Agent:
         finally:
             drive.journal.in_flight -= 1
         drive.ran.add(call["place"])
-        self._finished(call, ran, drive)
+        if "result" in ran.outcome:
+            booking.call_finished(drive, self._seat, call, failed=ran.failed, cost=ran.cost)
         return {"outcomes": {str(call["index"]): ran.outcome}}
-
-    def _finished(self, call: OpenCall, ran: Ran, drive: Drive) -> None:
-        if "question" in ran.outcome:
-            return
-        drive.journal.note(self._event(EventType.TOOL_FINISHED, call, failed=ran.failed))
-        self._book_call(call, drive, ran)
-
-    def _book_answer(self, turn: Turn, answer: ModelAnswer, drive: Drive) -> None:
-        usage = answer.usage
-        entry = LedgerEntry(
-            place=turn.place,
-            kind=LedgerKind.MODEL,
-            agent=self._seat.agent.name,
-            name=answer.model,
-            input_tokens=usage.input_tokens,
-            output_tokens=usage.output_tokens,
-            cached_input_tokens=usage.cached_input_tokens,
-            **({} if usage.cost is None else {"cost": usage.cost}),
-        )
-        drive.journal.book(entry)
-        data = {
-            "path": turn.path,
-            "agent": self._seat.agent.name,
-            "turn": turn.turn,
-            "calls": len(answer.calls),
-        }
-        drive.journal.note(Event(type=EventType.MODEL_ANSWERED, data=data))
-
-    def _book_call(self, call: OpenCall, drive: Drive, ran: Ran | None = None) -> None:
-        """Every call stands in the ledger once, when it has its result."""
-        entry = LedgerEntry(
-            place=call["place"],
-            kind=LedgerKind.TOOL,
-            agent=self._seat.agent.name,
-            name=call["tool"],
-            **({} if ran is None else {"cost": ran.cost}),
-        )
-        drive.journal.book(entry)
-
-    def _event(self, type: EventType, call: OpenCall, **data: Json) -> Event:
-        names: dict[str, Json] = {
-            "path": self._seat.place.path,
-            "agent": self._seat.agent.name,
-            "call_id": call["id"],
-            "tool": call["tool"],
-        }
-        return Event(type=type, data=names | data)
 
     def _over(self, what: str, limit: int) -> LineFailed:
         name = self._seat.agent.name

@@ -22,7 +22,7 @@ from app.engine.journal import Journal
 from app.engine.line import root_line
 from app.engine.models import model_for
 from app.engine.settling import Decider, OpenPause
-from app.errors import Invalid
+from app.errors import FieldError, Invalid
 
 STRICT_RESUME = "__pregel_strict_resume"
 """LangGraph's own key: an answer to a question that is not pending raises, instead of answering the next."""
@@ -56,6 +56,8 @@ class Program:
         self.version = workflow.version
         self.fingerprint = workflow.fingerprint
         self.channels = {channel.name: channel for channel in workflow.channels}
+        self.told_channels = frozenset(each.name for each in workflow.channels if each.is_told)
+        self.channels = {channel.name: channel for channel in workflow.channels}
         self.told_channels = frozenset(
             channel.name for channel in workflow.channels if channel.is_told
         )
@@ -69,18 +71,23 @@ class Program:
         self._output_schema = schema_of(workflow.output)
 
     def check_input(self, value: Json) -> CheckedInput:
-        """The input of a run; raises `InvalidInput` with pointers into it. Messages quote nothing."""
-        try:
-            check_json(value)
-        except InvalidJson as error:
-            raise InvalidInput(error.message, fields=error.fields) from None
+        """The input of a run, at `/input` of the request.
+
+        Raises `InvalidInput` with a pointer for each wrong field; messages do not quote what was sent.
+        """
         secrets = secrets_in(value, self._input_schema)
         try:
+            check_json(value)
             load(self.workflow.input, value)
+        except InvalidJson as error:
+            fields = [replace(each, pointer=f"/input{each.pointer}") for each in error.fields]
         except ValidationError as error:
-            fields = wrong_fields(error, "", secrets)
-            raise InvalidInput(f"The input does not fit {self.name}.", fields=fields) from None
-        return CheckedInput(true=value, shown=mask(value, self._input_schema))
+            fields = wrong_fields(error, "/input", secrets)
+        except Exception as error:  # noqa: BLE001 - a writer's validator can raise anything
+            fields = [FieldError(pointer="/input", message=reason_of(error, secrets))]
+        else:
+            return CheckedInput(true=value, shown=mask(value, self._input_schema))
+        raise InvalidInput(f"The input does not fit the workflow {self.name!r}.", fields=fields)
 
     async def settle(self, pause: OpenPause, decision: Decision, *, by: str, via: str) -> Settled:
         """The decision as an answer to the pause, if it fits; else raises `InvalidDecision`."""

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 from app.authoring import Declined, Question, ToolContext
 from app.domain.json import Json
@@ -70,15 +70,13 @@ async def _result(tool: ServedTool, call: OpenCall, host: "_Host") -> str:
         metadata=host.drive.start.metadata,
         host=host,
     )
-    if tool.tool.timeout is None:
-        return result_text(tool, await tool.tool.call(context, arguments))
-    seconds = tool.tool.timeout.total_seconds()
+    limit = asyncio.timeout(tool.tool.timeout.total_seconds() if tool.tool.timeout else None)
     try:
-        async with asyncio.timeout(seconds) as limit:
+        async with limit:
             return result_text(tool, await tool.tool.call(context, arguments))
     except TimeoutError:
         if limit.expired():
-            raise _TookTooLong(f"no result within {seconds:g} s") from None
+            raise _TookTooLong(f"timed out after {tool.tool.timeout}") from None
         raise
 
 
@@ -112,7 +110,7 @@ class _Host:
         number, answered = self._asked, self._call["questions"]
         self._asked += 1
         if number < len(answered):
-            answer = Answer.from_json(answered[number].get("answer"))
+            answer = Answer.from_json(cast("dict[str, Json]", answered[number].get("answer")))
             if answer.approved:
                 return answer.value
             raise Declined(answer.by, answer.feedback)

@@ -10,19 +10,22 @@ from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.exceptions import ValidationError as SchemaFault
 from pydantic import TypeAdapter, ValidationError
 
-from app.domain.decision import MAX_BY, MAX_FEEDBACK, Decision, Decline, Value, Verdict, one_line
+from app.domain.decision import (
+    MAX_BY,
+    MAX_FEEDBACK,
+    Decision,
+    Decline,
+    InvalidDecision,
+    Value,
+    Verdict,
+    one_line,
+)
 from app.domain.json import InvalidJson, Json, check_json, pointer_token
 from app.domain.masking import digest_of, mask, restore, secrets_in
 from app.domain.pause import Answer, PauseKind, Settled
 from app.engine.faults import reason_of, wrong_fields
 from app.engine.served import Schema, ServedTool
-from app.errors import FieldError, Invalid
-
-
-class InvalidDecision(Invalid):
-    """A decision that does not fit its pause; the pause stays open."""
-
-    code = "invalid_decision"
+from app.errors import FieldError
 
 
 @dataclass(frozen=True, kw_only=True)
