@@ -26,9 +26,9 @@ from app.authoring.tool import Tool
 class Agent:
     """A model with a prompt and tools, that works on what it is given until it answers.
 
-    `model` is `"provider:name"`, a LangChain chat model, or a `ScriptedModel`. `timeout` and `retries` are
-    those of one model call. With `output`, the answer is JSON of that model; without, it is text, and is put
-    into the only string field of what is expected next.
+    `model` is `"provider:name"`, a LangChain chat model, or a `ScriptedModel`. `timeout` and
+    `retries` are those of one model call. With `output`, the answer is JSON of that model; without,
+    it is text, and is put into the only string field of what is expected next.
     """
 
     name: str

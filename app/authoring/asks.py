@@ -45,8 +45,9 @@ class Declined(Exception):
 class Terms:
     """What every ask may say: whom to ask, until when, and who has to agree.
 
-    `expires_after` counts from the opening of the pause; `remind_before` and `escalate_before` count back
-    from its expiry. `approvers` are names of principals, `group:…` or `channel:…`; none means anybody.
+    `expires_after` counts from the opening of the pause; `remind_before` and `escalate_before`
+    count back from its expiry. `approvers` are names of principals, `group:…` or `channel:…`; none
+    means anybody.
     """
 
     channel: Channel | None = None
@@ -81,8 +82,8 @@ class TermOptions(TypedDict, total=False):
 class Approval(Terms):
     """May this call be run? Rejected, the model reads the rejection.
 
-    `when` gets the tool's arguments as the tool does, without the context. Where it returns False nobody is
-    asked; anything else it returns, and an exception, asks.
+    `when` gets the tool's arguments as the tool does, without the context. Where it returns False
+    nobody is asked; anything else it returns, and an exception, asks.
     """
 
     endings: ClassVar[tuple[str, ...]] = ("reject", "fail", "wait", "approve")
@@ -110,8 +111,8 @@ class Approval(Terms):
 class Question(Generic[T]):
     """Something a tool wants to know: `await context.pause(Question("Which account?"))`.
 
-    With `options` the answer is one of them, or with `multiple=True` a list of them; with `answer=` it is a
-    value of that type; with neither it is any JSON.
+    With `options` the answer is one of them, or with `multiple=True` a list of them; with `answer=`
+    it is a value of that type; with neither it is any JSON.
     """
 
     endings: ClassVar[tuple[str, ...]] = ("reject", "fail", "wait")
@@ -190,7 +191,7 @@ class Question(Generic[T]):
         return schema_of(self.answer)
 
     def read(self, value: Json) -> T:
-        """The answer, typed; raises pydantic's `ValidationError` where it is none of those accepted.
+        """The answer, typed; raises pydantic's `ValidationError` where it is not accepted.
 
         Strict, so that a number is not taken from a text or from a yes.
         """

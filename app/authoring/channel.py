@@ -40,7 +40,7 @@ class Notice:
 
 
 class Channel:
-    """Somebody who can be asked, by name. A channel of one's own overrides `decide`, `notify` or both."""
+    """Somebody who can be asked. A channel of one's own overrides `decide` or `notify`."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -63,7 +63,7 @@ class Channel:
     async def notify(self, notice: Notice) -> Decision | None:
         """Tells the channel of a notice; may answer with the decision of the pause it speaks of.
 
-        Called by a worker, outside any transaction, at least once: a notice may come again, with the same
-        id. An exception is an attempt that failed, and is tried again later.
+        Called by a worker, outside any transaction, at least once: a notice may come again, with
+        the same id. An exception is an attempt that failed, and is tried again later.
         """
         return None

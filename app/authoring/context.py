@@ -46,10 +46,10 @@ class ToolContext:
     host: ToolHost = field(repr=False)
 
     async def pause(self, question: Question[T]) -> T:
-        """Asks somebody and gives the answer; raises `Declined`, or `AuthoringError` for a wrong question.
+        """Asks somebody and gives the answer; raises `Declined`, or `AuthoringError`.
 
-        The tool is run again from its top with the answers so far, so what has an effect belongs after the
-        questions or into a `step`.
+        The tool is run again from its top with the answers so far, so what has an effect belongs
+        after the questions or into a `step`.
         """
         question.check()
         return question.read(await self.host.pause(question))
@@ -61,8 +61,8 @@ class ToolContext:
     async def step(self, name: str, fn: Callable[[], Any]) -> Any:
         """Runs `fn` once for this call and gives its result, also when the tool is run again.
 
-        The result is stored as JSON: of the type that `fn` declares to return, else plain JSON. A name
-        stands for one step of the call.
+        The result is stored as JSON: of the type that `fn` declares to return, else plain JSON. A
+        name stands for one step of the call.
         """
         result = _declared_result(fn)
 
@@ -74,7 +74,7 @@ class ToolContext:
         return load(result, stored) if result else stored
 
     def report_cost(self, usd: Decimal | float) -> None:
-        """Adds to what the call cost, in US dollars; raises `ValueError` if it is negative or not finite."""
+        """Adds to what the call cost, in US dollars; raises `ValueError` below 0 or beyond all."""
         cost = Decimal(str(usd))
         if not cost.is_finite() or cost < 0:
             raise ValueError(f"a cost must be a finite number from 0, not {usd}")
@@ -95,7 +95,7 @@ def _plain(name: str, value: object) -> Json:
         check_json(value)
     except InvalidJson as error:
         raise TypeError(
-            f"the step {name!r} gave {type(value).__name__}, which JSON does not bring back as it was; "
+            f"the step {name!r} gave {type(value).__name__}, which JSON does not bring back; "
             "declare what its function returns"
         ) from error
     return value

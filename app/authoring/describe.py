@@ -1,4 +1,4 @@
-"""A workflow as JSON: what it consists of, whom it asks, and whether two of them have the same shape."""
+"""A workflow as JSON: what it consists of, whom it asks, and what its shape is."""
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
@@ -16,9 +16,10 @@ from app.domain.pause import PauseKind
 
 
 def fingerprint_of(name: str, steps: Sequence[StepNode]) -> str:
-    """SHA-256 (hex) over what a paused run depends on: steps, agents, tools, their arguments and asks.
+    """SHA-256 (hex) over what a paused run depends on: steps, agents, tools, arguments, asks.
 
-    Descriptions, prompts, models and the version are not part of it: with those changed, a run goes on.
+    Descriptions, prompts, models and the version are not part of it: with those changed, a run goes
+    on.
     """
     return sha256({"name": name, "steps": [_shape_of_step(step) for step in steps]})
 

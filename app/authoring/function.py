@@ -17,7 +17,7 @@ class UnreadableSignature(Exception):
 
 
 async def call(fn: Callable[..., Awaitable[R] | R], *args: Any, **kwargs: Any) -> R:
-    """Calls a function; one that is not async runs in a thread, so that it cannot hold up the others."""
+    """Calls a function; a sync one runs in a thread, where it does not hold up others."""
     if inspect.iscoroutinefunction(fn):
         return await cast("Awaitable[R]", fn(*args, **kwargs))
     result = await asyncio.to_thread(fn, *args, **kwargs)

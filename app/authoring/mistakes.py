@@ -43,7 +43,7 @@ def public_name(name: object) -> str | None:
     """What is wrong with a name that stands in addresses, settings and providers' requests."""
     if isinstance(name, str) and _PUBLIC.fullmatch(name):
         return None
-    return f"{name!r} is not a name: it must begin with a letter and have at most 64 letters, digits, '_' or '-'"
+    return f"{name!r} is not a name: a letter, then at most 63 letters, digits, '_' or '-'"
 
 
 def channel_name(name: object) -> str | None:
@@ -54,10 +54,10 @@ def channel_name(name: object) -> str | None:
 
 
 def spoken_name(name: object) -> str | None:
-    """What is wrong with the name of a step or an agent: it stands in paths, so it has no '/' or '['."""
+    """What is wrong with the name of a step or an agent, which stands in paths."""
     if isinstance(name, str) and _SPOKEN.fullmatch(name):
         return None
-    return f"{name!r} is not a name: it must have at most 64 letters, digits, spaces, '_' or '-'"
+    return f"{name!r} is not a name: at most 64 letters, digits, spaces, '_' or '-'"
 
 
 def version_number(version: object) -> str | None:

@@ -1,4 +1,4 @@
-"""What an agent asks its model and what it hears, and models that are written out for tests and examples."""
+"""What an agent asks its model and what it hears; models that are written out as scripts."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class ToolCall:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelMessage:
-    """One message of the conversation. `calls` only on an assistant's, `call_id` only on a tool's."""
+    """One message: with `calls` only an assistant's, with `call_id` only a tool's."""
 
     role: Role
     text: str

@@ -9,9 +9,10 @@ from app.domain.masking import MARK
 
 
 class Sensitive:
-    """Marks a type: `Annotated[str, Sensitive]` is shown as `"***"` everywhere but in the tool itself.
+    """Marks a type: `Annotated[str, Sensitive]` is `"***"` everywhere but in the tool itself.
 
-    It may stand on a field, a tool's parameter, an item of a list, one branch of a union, or a whole model.
+    It may stand on a field, a tool's parameter, an item of a list, one branch of a union, or a
+    whole model.
     """
 
     @classmethod

@@ -19,7 +19,7 @@ _CONFIG = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64", hide_inpu
 
 
 def adapter_of(annotation: Any) -> TypeAdapter[Any]:
-    """A type's adapter; bytes become base64. Raises what pydantic raises where it cannot be JSON."""
+    """A type's adapter; bytes become base64. Raises as pydantic does where it has none."""
     try:
         return TypeAdapter(annotation, config=_CONFIG)
     except PydanticUserError as error:
@@ -31,7 +31,7 @@ def adapter_of(annotation: Any) -> TypeAdapter[Any]:
 
 
 def dump(adapter: TypeAdapter[Any], value: Any) -> Json:
-    """`value` as JSON that `load` restores. Raises where it does not fit its type or cannot be stored."""
+    """`value` as JSON that `load` restores. Raises where it is not of its type or not JSON."""
     plain = adapter.dump_python(
         value, mode="json", by_alias=True, round_trip=True, warnings="error"
     )
@@ -44,8 +44,9 @@ def load(
 ) -> T:
     """The typed value of JSON; raises pydantic's `ValidationError`.
 
-    Read as JSON text, because among Python values a strict model takes no date and no decimal from a string.
-    `closed` refuses members that the type does not name, unless one of its models says that it takes any.
+    Read as JSON text, because among Python values a strict model takes no date and no decimal from
+    a string. `closed` refuses members that the type does not name, unless one of its models says
+    that it takes any.
     """
     extra = "forbid" if closed and not _is_open(adapter) else None
     return adapter.validate_json(
@@ -62,7 +63,7 @@ def _is_open(adapter: TypeAdapter[Any]) -> bool:
 
 
 def schema_of(adapter: TypeAdapter[Any], mode: JsonSchemaMode = "validation") -> Schema:
-    """The JSON Schema of a type, without defaults and examples that would tell a sensitive value."""
+    """The JSON Schema of a type, without defaults and examples that would tell a secret."""
     schema = adapter.json_schema(mode=mode, schema_generator=_Schemas)
     if sensitive_paths(schema):
         definitions = schema.get("$defs", {})
@@ -131,7 +132,7 @@ def spoken_type(annotation: Any) -> str:
 
 
 def fits(given: Any, wanted: Any) -> bool:
-    """Whether every value of type `given` is a `wanted`; true where it cannot be told from the types."""
+    """Whether every `given` is a `wanted`; true where it cannot be told from the types."""
     given, wanted = bare(given), bare(wanted)
     if given == wanted or any(each is Any or each is object for each in (given, wanted)):
         return True

@@ -39,7 +39,7 @@ class ToolSignature:
 
 
 def read_signature(fn: Callable[..., Any]) -> ToolSignature:
-    """Reads a tool's annotations; raises `UnreadableSignature` with everything that is wrong with them."""
+    """Reads a tool's annotations; raises `UnreadableSignature` with all that is wrong."""
     hints = hints_of(fn)
     own, takes_context = _without_context(inspect.signature(fn), hints)
     parameters = list(own.parameters.values())

@@ -1,4 +1,4 @@
-"""The steps of a workflow: as a writer lists them, and as they are once their types are known to fit."""
+"""The steps of a workflow: as a writer lists them, and as they are once their types fit."""
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
@@ -43,7 +43,7 @@ class FunctionStep:
     output: TypeAdapter[Any]
 
     async def call(self, context: StepContext, value: Any) -> Any:
-        """Runs it, in a thread if it is not async; raises `ValidationError` where a type does not hold."""
+        """Runs it, a sync one in a thread; raises `ValidationError` where a type does not hold."""
         taken = self.input.validate_python(value)
         return self.output.validate_python(await call(self.fn, context, taken))
 
@@ -99,7 +99,7 @@ def draft(steps: Sequence[object]) -> list[Draft]:
 
 
 def misfits(drafts: Sequence[Draft], first: Any, last: Any) -> Iterator[Mistake]:
-    """What is wrong with the steps and from one to the next, from a `first` value to a `last` one."""
+    """What is wrong with the steps and between them, from the type `first` to `last`."""
     for each in drafts:
         yield from (Mistake(place=each.place, message=wrong) for wrong in each.mistakes)
     for each in drafts[:1]:
@@ -137,7 +137,7 @@ def build(drafts: Sequence[Draft], first: Any, last: Any) -> Iterator[StepNode]:
 
 
 def _wanted(drafts: Sequence[Draft], last: Any) -> list[Any]:
-    """What is expected of each step: what the next one takes, and in the end the workflow's output."""
+    """What is expected of each step: what the next one takes, and at last the output."""
     return [*(each.takes for each in drafts[1:]), Any if last is None else last]
 
 

@@ -3,14 +3,13 @@
 from typing import Any
 
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 from pydantic_core import to_json
 
 from app.authoring.shape import bare, fits
 
 
 def text_of(value: Any) -> str:
-    """What an agent reads: a text as it is, the text of a model that is nothing else, or else JSON."""
+    """What an agent reads: a text, the text of a model that is nothing else, or JSON."""
     match value:
         case str():
             return value
@@ -32,21 +31,11 @@ def takes_text(expected: Any) -> bool:
 
 
 def text_field(expected: Any) -> str | None:
-    """The field of a model that an answer is put into: its only text, if nothing else must be given.
-
-    The name is the one by which the model is read (its alias, if it has one).
-    """
+    """The field of a model that an answer is put into: its only text, if nothing else must be."""
     model = bare(expected)
     if not (isinstance(model, type) and issubclass(model, BaseModel)):
         return None
     fields = model.model_fields
     texts = [name for name, field in fields.items() if bare(field.annotation) is str]
-    if len(texts) != 1 or any(
-        _must_be_given(field) for name, field in fields.items() if name not in texts
-    ):
-        return None
-    return texts[0]
-
-
-def _must_be_given(field: FieldInfo) -> bool:
-    return field.is_required()
+    others_must = any(field.is_required() for name, field in fields.items() if name not in texts)
+    return texts[0] if len(texts) == 1 and not others_must else None

@@ -40,9 +40,9 @@ OnCrash = Literal["run_again", "ask"]
 class Tool(Generic[P, R]):
     """A function as a model sees it: name, description, and the schema of its arguments.
 
-    `P` are its parameters without the context, `R` is its result. Made by `tool`. What depends on the
-    annotations is read when it is first needed and raises `UnreadableSignature` where they are wrong; a
-    `Workflow` reports that when it is built.
+    `P` are its parameters without the context, `R` is its result. Made by `tool`. What depends on
+    the annotations is read when it is first needed and raises `UnreadableSignature` where they are
+    wrong; a `Workflow` reports that when it is built.
     """
 
     fn: Callable[..., Awaitable[R] | R]
@@ -124,7 +124,7 @@ class Tool(Generic[P, R]):
         return Policy(channel=channel.name)
 
     def asks_about(self, arguments: BaseModel) -> bool:
-        """Whether a call with these arguments waits for an approval. A `when=` that crashes asks."""
+        """Whether a call with these arguments waits for approval. A `when=` that crashes asks."""
         if self.gate is None or self.gate.when is None:
             return self.gate is not None
         bound = self.signature.bound(arguments).arguments
@@ -145,7 +145,7 @@ class Tool(Generic[P, R]):
     # ── What goes in and comes out ───────────────────────────────────────────────────────────────
 
     async def call(self, context: ToolContext, arguments: BaseModel) -> R:
-        """Runs the function, a sync one in a thread, and gives its result checked against its type."""
+        """Runs the function, a sync one in a thread, and gives its result, checked."""
         bound = self.signature.bound(arguments)
         first = (context,) if self.takes_context else ()
         return self.result.validate_python(await call(self.fn, *first, *bound.args, **bound.kwargs))
@@ -285,8 +285,8 @@ def tool(
 ) -> Any:
     """Makes a tool of a function, sync or async: `@tool` or `@tool(channel=…)`.
 
-    The schema comes from its parameters (one pydantic model, or plain typed ones), the description from its
-    docstring. A first parameter annotated with `ToolContext` is not one of them.
+    The schema comes from its parameters (one pydantic model, or plain typed ones), the description
+    from its docstring. A first parameter annotated with `ToolContext` is not one of them.
 
     Args:
         fn: The function, where `@tool` stands without options.

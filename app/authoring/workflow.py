@@ -94,7 +94,7 @@ class Workflow:
         return schema_of(self.output)
 
     def read_input(self, value: Json) -> Any:
-        """The typed input; raises pydantic's `ValidationError`, also for members it does not name."""
+        """The typed input; raises pydantic's `ValidationError`, also for unknown members."""
         return load(self.input, value, closed=True)
 
     def channel(self, name: str) -> Channel | None:
@@ -102,7 +102,7 @@ class Workflow:
         return next((each for each in self.channels if each.name == name), None)
 
     def description(self) -> Json:
-        """All that may be known about it, as JSON: steps, agents, tools, whom they ask, schemas, a graph."""
+        """All that may be known about it, as JSON: steps, agents, tools, asks, a graph."""
         return {
             "name": self.name,
             "version": self.version,

@@ -4,7 +4,7 @@ from app.authoring import Channel
 
 
 class HttpCallbackChannel(Channel):
-    """Tells an address by signed webhooks; the address and its secrets are settings under its name."""
+    """Tells an address by signed webhooks; address and secrets are settings under its name."""
 
     @property
     def is_told(self) -> bool:

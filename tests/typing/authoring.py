@@ -1,0 +1,111 @@
+"""What the strict type checker knows about workflows; nothing here is run."""
+
+# pyright: reportUnnecessaryTypeIgnoreComment=true, reportUnusedFunction=false
+from typing import Any, assert_type
+
+from pydantic import BaseModel
+
+from app.authoring import (
+    Approval,
+    Question,
+    StepContext,
+    Tool,
+    ToolContext,
+    Workflow,
+    call_tool,
+    tool,
+)
+from app.channels import InboxChannel
+
+people = InboxChannel("people")
+
+
+class Draft(BaseModel):
+    to: str
+
+
+class Other(BaseModel):
+    to: str
+
+
+@tool(channel=people, approval=Approval("Send it?"))
+async def send(context: ToolContext, draft: Draft) -> int:
+    account = await context.pause(Question("Which account?", options=["a", "b"], channel=people))
+    assert_type(account, str)
+    assert_type(await context.pause(Question("Who?", options=["a"], multiple=True)), list[str])
+    assert_type(await context.pause(Question("How many?", answer=int)), int)
+    assert_type(await context.pause(Question("Which?", answer=list[Draft])), list[Draft])
+    assert_type(await context.pause(Question("What?")), Any)
+    assert_type(await context.step("once", lambda: "x"), str)
+    assert_type(await context.step("once", twice), int)
+    return 1
+
+
+async def twice() -> int:
+    return 2
+
+
+@tool
+async def find(order: str, most: int = 1) -> dict[str, str]:
+    return {order: str(most)}
+
+
+@tool
+def add(one: int, other: int) -> int:
+    return one + other
+
+
+@tool(channel=people)
+def add_gated(context: ToolContext, one: int) -> int:
+    return one
+
+
+@tool
+def nothing() -> None:
+    return None
+
+
+async def uses_the_types_of_tools(context: ToolContext) -> None:
+    assert_type(await send.call(context, Draft(to="a")), int)
+    assert_type(await find.call(context, find.parameters()), dict[str, str])
+    assert_type(await add.call(context, add.parameters()), int)
+    assert_type(await add_gated.call(context, add.parameters()), int)
+    assert_type(nothing.read_result(None), None)
+    tools: list[Tool[..., Any]] = [send, find, add, add_gated, nothing]
+    del tools
+
+
+def calls_are_typed_by_their_tool() -> None:
+    call_tool(send, Draft(to="a"))
+    call_tool(send, draft=Draft(to="a"))
+    call_tool(send, Draft(to="a"), provider_id="1")
+    call_tool(find, "A-1", most=2)
+    call_tool(find, order="A-1", provider_id="1")
+    call_tool(nothing)
+    call_tool("send", {"to": "a"})
+    call_tool("send", "{not json", provider_id="1")
+    call_tool(send, Other(to="a"))  # pyright: ignore[reportCallIssue, reportArgumentType]
+    call_tool(find, order=1)  # pyright: ignore[reportArgumentType]
+    call_tool(find)  # pyright: ignore[reportCallIssue]
+    call_tool(find, order="a", unknown=1)  # pyright: ignore[reportCallIssue]
+
+
+def asks_are_typed() -> None:
+    Approval("Really?", on_expire="skip")  # pyright: ignore[reportArgumentType]
+    Question("Which?", options=["a"], answer=int)  # pyright: ignore[reportCallIssue]
+    Question("Which?", on_expire="approve")  # pyright: ignore[reportArgumentType]
+    Question("Which?", multiple=True)  # pyright: ignore[reportCallIssue]
+
+
+async def research(context: StepContext, draft: Draft) -> str:
+    return draft.to
+
+
+def sync_step(context: StepContext, text: str) -> int:
+    return len(text)
+
+
+def steps_are_functions_of_context_and_value() -> None:
+    Workflow("w", version="1", input=Draft, steps=[research, sync_step])
+    Workflow("w", version="1", input=Draft, steps=[twice])  # pyright: ignore[reportArgumentType]
+    Workflow("w", version="1", input=Draft, steps=["no"])  # pyright: ignore[reportArgumentType]
