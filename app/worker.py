@@ -62,8 +62,7 @@ class Worker:
         self._site.hands.is_open = False
         log.info("draining", extra={"runs": len(self._site.hands.busy)})
         ends = asyncio.get_running_loop().time() + self._drain_seconds
-        while self._site.hands.pending and asyncio.get_running_loop().time() < ends:
-            await asyncio.sleep(0.02)
+        await self._site.hands.wait_until_idle(self._drain_seconds)
         tasks = list(self._site.hands.busy.values())
         for task in tasks:
             task.cancel()

@@ -31,9 +31,11 @@ class EventType(StrEnum):
     PAUSE_CANCELLED = "pause.cancelled"
 
 
-TOLD: Final = frozenset(
-    each for each in EventType if each.startswith("pause.")
-) | {EventType.RUN_COMPLETED, EventType.RUN_FAILED, EventType.RUN_CANCELLED}
+TOLD: Final = frozenset(each for each in EventType if each.startswith("pause.")) | {
+    EventType.RUN_COMPLETED,
+    EventType.RUN_FAILED,
+    EventType.RUN_CANCELLED,
+}
 """The events that webhooks carry."""
 
 

@@ -37,23 +37,31 @@ def check_json(value: Json, *, max_depth: int = MAX_DEPTH) -> None:
         if isinstance(item, dict | list) and depth >= max_depth:
             raise _wrong(pointer, f"more than {max_depth} levels")
         match item:
-            case None | bool():
-                pass
             case str():
                 _check_text(item, pointer)
-            case int():
-                if item not in _INT64:
-                    raise _wrong(pointer, "an integer beyond 64 bits")
-            case float():
-                if not math.isfinite(item):
-                    raise _wrong(pointer, "not a finite number")
             case list():
                 items = cast("list[Json]", item)
-                open_values += [(each, f"{pointer}/{at}", depth + 1) for at, each in enumerate(items)]
+                open_values += [
+                    (each, f"{pointer}/{at}", depth + 1) for at, each in enumerate(items)
+                ]
             case dict():
                 open_values += _members(cast("dict[Any, Json]", item), pointer, depth)
             case _:
-                raise _wrong(pointer, f"{type(item).__name__} is not JSON")
+                _check_scalar(item, pointer)
+
+
+def _check_scalar(item: Json, pointer: str) -> None:
+    match item:
+        case None | bool():
+            return
+        case int():
+            if item not in _INT64:
+                raise _wrong(pointer, "an integer beyond 64 bits")
+        case float():
+            if not math.isfinite(item):
+                raise _wrong(pointer, "not a finite number")
+        case _:
+            raise _wrong(pointer, f"{type(item).__name__} is not JSON")
 
 
 def _members(item: dict[Any, Json], pointer: str, depth: int) -> list[tuple[Json, str, int]]:
@@ -77,7 +85,8 @@ def _check_text(text: str, pointer: str) -> None:
 
 def _wrong(pointer: str, message: str) -> InvalidJson:
     return InvalidJson(
-        f"The value cannot be stored: {message}.", fields=[FieldError(pointer=pointer, message=message)]
+        f"The value cannot be stored: {message}.",
+        fields=[FieldError(pointer=pointer, message=message)],
     )
 
 

@@ -5,7 +5,7 @@ serves arguments, inputs, outputs and overrides, nested and in lists. Where a sc
 several branches a value takes, a value is masked if any branch would mask it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 from app.domain.json import Json, keyed_hash, pointer_token, sha256
@@ -17,7 +17,7 @@ Schema = Mapping[str, Any]
 
 def mask(value: Json, schema: Schema) -> Json:
     """`value` with every sensitive value replaced by `"***"`; null stays null."""
-    return _Walk(schema).replaced(value, lambda _: MASK)
+    return _Walk(schema).replaced(value, _masked)
 
 
 def sensitive_paths(schema: Schema) -> list[str]:
@@ -55,8 +55,19 @@ def digest_of(tool: str, arguments: Json, schema: Schema, salt: str) -> str:
     A sensitive value stands in it as an HMAC under `salt`, so that a digest that everybody may read
     does not let anybody test guesses of a password.
     """
-    bound = _Walk(schema).replaced(arguments, lambda secret: {MARK: keyed_hash(salt, secret)})
+    bound = _Walk(schema).replaced(arguments, _keyed(salt))
     return sha256({"tool": tool, "arguments": bound})
+
+
+def _masked(_: Json) -> Json:
+    return MASK
+
+
+def _keyed(salt: str) -> Callable[[Json], Json]:
+    def keyed(secret: Json) -> Json:
+        return {MARK: keyed_hash(salt, secret)}
+
+    return keyed
 
 
 class _Walk:
@@ -64,15 +75,17 @@ class _Walk:
 
     def __init__(self, schema: Schema) -> None:
         self.root = schema
-        self.definitions: Mapping[str, Schema] = schema.get("$defs") or schema.get("definitions") or {}
+        self.definitions: Mapping[str, Schema] = (
+            schema.get("$defs") or schema.get("definitions") or {}
+        )
         self.plain = MARK not in repr(schema)
 
-    def replaced(self, value: Json, put: Any) -> Json:
+    def replaced(self, value: Json, put: Callable[[Json], Json]) -> Json:
         if self.plain:
             return value
         return self._replace(value, [self.root], put)
 
-    def _replace(self, value: Json, schemas: list[Schema], put: Any) -> Json:
+    def _replace(self, value: Json, schemas: list[Schema], put: Callable[[Json], Json]) -> Json:
         views = self._expand(schemas)
         if any(view.get(MARK) for view in views):
             return None if value is None else put(value)
@@ -80,11 +93,14 @@ class _Walk:
             case dict():
                 members = cast("dict[str, Json]", value)
                 return {
-                    key: self._replace(each, _of_member(views, key), put) for key, each in members.items()
+                    key: self._replace(each, _of_member(views, key), put)
+                    for key, each in members.items()
                 }
             case list():
                 items = cast("list[Json]", value)
-                return [self._replace(each, _of_item(views, at), put) for at, each in enumerate(items)]
+                return [
+                    self._replace(each, _of_item(views, at), put) for at, each in enumerate(items)
+                ]
             case _:
                 return value
 
@@ -107,13 +123,14 @@ class _Walk:
                 self._restore(each, before[at] if at < len(before) else None, _of_item(views, at))
                 for at, each in enumerate(cast("list[Json]", edited))
             ]
-        return edited
+        return cast("Json", edited)
 
     def _restore_members(
         self, edited: dict[str, Json], true: dict[str, Json], views: list[Schema]
     ) -> dict[str, Json]:
         whole = {
-            key: self._restore(each, true.get(key), _of_member(views, key)) for key, each in edited.items()
+            key: self._restore(each, true.get(key), _of_member(views, key))
+            for key, each in edited.items()
         }
         for key, each in true.items():
             if key not in whole and self._is_sensitive(_of_member(views, key)):
@@ -152,7 +169,9 @@ class _Walk:
         inside = above | {id(view) for view in views}
         keys = {key for view in views for key in view.get("properties", {})}
         for key in sorted(keys):
-            yield from self._paths(_of_member(views, key), f"{pointer}/{pointer_token(key)}", inside)
+            yield from self._paths(
+                _of_member(views, key), f"{pointer}/{pointer_token(key)}", inside
+            )
         rest = _of_member(views, None) + _of_item(views, None)
         if rest:
             yield from self._paths(rest, f"{pointer}/*", inside)

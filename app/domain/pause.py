@@ -1,9 +1,9 @@
 """A pause: one open question of a run. It opens once and is closed once.
 
-    open ──► decided      somebody allowed to, or the ask's own policy, answered
-         ├─► expired      its deadline passed first
-         ├─► cancelled    its run ended without it
-         └─► superseded   a newer run took the thread
+open ──► decided      somebody allowed to, or the ask's own policy, answered
+     ├─► expired      its deadline passed first
+     ├─► cancelled    its run ended without it
+     └─► superseded   a newer run took the thread
 """
 
 from dataclasses import dataclass

@@ -1,10 +1,10 @@
 """A run's states and moves.
 
-    queued ──► running ──► completed | failed | cancelled
-      ▲ │         │ ▲
-      │ └─────────┼─┼──► cancelled
-      │           ▼ │
-      └─────── paused ──► cancelled
+queued ──► running ──► completed | failed | cancelled
+  ▲ │         │ ▲
+  │ └─────────┼─┼──► cancelled
+  │           ▼ │
+  └─────── paused ──► cancelled
 """
 
 from dataclasses import dataclass

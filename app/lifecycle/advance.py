@@ -14,7 +14,7 @@ from app.engine.drive import Asked, Ended, Failed, LineStart, Outcome
 from app.engine.journal import Journal
 from app.engine.program import Program
 from app.lifecycle.hands import Work
-from app.lifecycle.site import Site
+from app.lifecycle.site import Site, settled_hint
 from app.storage import progress, runs
 from app.storage.checkpoints import RunCheckpointer
 from app.storage.database import StoreUnavailable
@@ -39,6 +39,8 @@ async def advance(site: Site, work: Work) -> None:
         log.warning("store lost", extra={"run_id": run.run_id, "reason": error.values["reason"]})
     finally:
         site.waiters.wake(run.run_id)
+        if work.from_queue:
+            site.tell_others(settled_hint(run.run_id))
         site.deliveries_due.set()
 
 
@@ -128,7 +130,9 @@ class _Advance:
         except Exception:
             log.exception("run broke", extra={"run_id": self.lease.run.run_id})
             return Failed(
-                error=RunError(code="internal_error", message="The service failed; its log says why.")
+                error=RunError(
+                    code="internal_error", message="The service failed; its log says why."
+                )
             )
 
     async def _settle(self, outcome: Outcome) -> Wrote:
@@ -188,8 +192,6 @@ class _Advance:
     async def _give_back(self) -> None:
         """Queues the run for another worker, with everything that this one has finished."""
         facts, unsaved = self.journal.take(), self.saver.take()
-        giving = progress.hand_back(
-            self.site.database, self.lease, facts, unsaved, self.addressees
-        )
+        giving = progress.hand_back(self.site.database, self.lease, facts, unsaved, self.addressees)
         with suppress(LeaseLost, StoreUnavailable):
             await asyncio.shield(giving)

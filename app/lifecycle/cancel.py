@@ -4,7 +4,7 @@ from app.domain.ids import RunId, ThreadId
 from app.domain.principal import Principal
 from app.domain.run import ENDED, RunRef
 from app.errors import NotFound
-from app.lifecycle.site import Site
+from app.lifecycle.site import Site, settled_hint
 from app.storage import reads, runs
 
 
@@ -27,5 +27,5 @@ async def cancel(site: Site, principal: Principal, thread_id: ThreadId, run_id: 
         site.hands.stop(run_id)
         site.waiters.wake(run_id)
         site.deliveries_due.set()
-        site.tell_others(f"settled:{run_id}")
+        site.tell_others(settled_hint(run_id))
     return run

@@ -73,5 +73,3 @@ class Catalog:
             if program.name == name
             for channel in program.told_channels
         )
-
-

@@ -5,7 +5,7 @@ import logging
 
 from app.domain.ids import RunId
 from app.lifecycle.hands import Work
-from app.lifecycle.site import Site
+from app.lifecycle.site import READY, Site
 from app.storage import runs
 from app.storage.runs import Held
 
@@ -25,7 +25,14 @@ async def claim_queued(site: Site) -> bool:
             most=1,
         )
         for each in claimed:
-            slot.use(Work(lease=each.lease, fingerprint=each.fingerprint, workflow=each.workflow))
+            slot.use(
+                Work(
+                    lease=each.lease,
+                    fingerprint=each.fingerprint,
+                    workflow=each.workflow,
+                    from_queue=True,
+                )
+            )
         return bool(claimed)
 
 
@@ -50,7 +57,7 @@ async def recover_lost(site: Site) -> None:
     if lost:
         log.warning("leases ended", extra={"run_ids": lost})
         site.runs_due.set()
-        site.tell_others("ready")
+        site.tell_others(READY)
 
 
 def _let_go(busy: dict[RunId, asyncio.Task[None]], held: list[Held]) -> None:

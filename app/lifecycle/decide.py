@@ -12,7 +12,7 @@ from app.engine.program import OpenPause
 from app.errors import Conflict, FieldError, Invalid, NotFound, SignoffError
 from app.lifecycle.hands import Work
 from app.lifecycle.keys import earlier
-from app.lifecycle.site import Site
+from app.lifecycle.site import READY, Site
 from app.lifecycle.start import Accepted
 from app.storage import pauses
 from app.storage.pauses import PauseRow
@@ -86,9 +86,7 @@ async def decide(
     """
     if row := await earlier(site.database, principal.tenant, key):
         return _replayed(principal, request, row.resource)
-    pause = await pauses.read(
-        site.database, principal.tenant, request.thread_id, request.pause_id
-    )
+    pause = await pauses.read(site.database, principal.tenant, request.thread_id, request.pause_id)
     if pause is None:
         raise PauseNotFound("There is no such pause in this thread.", pause_id=request.pause_id)
     try:
@@ -165,7 +163,8 @@ RESERVED = "system:"
 
 def _wrong_by(message: str) -> InvalidDecision:
     return InvalidDecision(
-        f"The decision cannot be taken: {message}.", fields=[FieldError(pointer="/by", message=message)]
+        f"The decision cannot be taken: {message}.",
+        fields=[FieldError(pointer="/by", message=message)],
     )
 
 
@@ -194,7 +193,7 @@ async def take(
                 Work(lease=decided.lease, fingerprint=pause.fingerprint, workflow=pause.workflow)
             )
         else:
-            site.tell_others("ready")
+            site.tell_others(READY)
     site.deliveries_due.set()
     return Accepted(run=pause.run)
 

@@ -22,7 +22,7 @@ async def expire_due(site: Site) -> int:
     due = await pauses.due(site.database, most=AT_ONCE)
     for pause in due:
         try:
-            await take(site, pause, _outcome(pause), expired=True)
+            await take(site, pause, _outcome(pause), key=None, expired=True)
         except SignoffError as error:
             log.info("pause not expired", extra={"pause_id": pause.id, "code": error.code})
     return len(due)

@@ -5,8 +5,8 @@ then nothing has to look for it. Work that comes from the queue takes the same s
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Generator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from app.domain.ids import RunId
@@ -34,6 +34,8 @@ class Work:
     fingerprint: str
     workflow: str
     fresh: Fresh | None = None
+    from_queue: bool = False
+    """Whether callers of another process may wait for it."""
 
 
 class Slot:
@@ -62,7 +64,7 @@ class Hands:
         self._tasks: dict[RunId, asyncio.Task[None]] = {}
 
     @contextmanager
-    def slot(self) -> Iterator[Slot | None]:
+    def slot(self) -> Generator[Slot | None]:
         """Reserves a slot for the length of the block, and longer if work was put into it."""
         if not self.is_open or self.free <= 0:
             yield None
@@ -106,10 +108,13 @@ class Hands:
         """The runs that are advanced at this moment."""
         return dict(self._tasks)
 
-    @property
-    def pending(self) -> bool:
-        """Whether anything is being advanced or waits to be."""
-        return bool(self._tasks) or not self._work.empty()
+    async def wait_until_idle(self, seconds: float) -> None:
+        """Returns once nothing is advanced here any more, or when the time is up."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._tasks or self._waiting:
+                    self._freed.clear()
+                    await self._freed.wait()
 
     def _put(self, work: Work) -> None:
         self._waiting.add(work.lease.run.run_id)

@@ -81,9 +81,7 @@ async def list_runs(site: Site, principal: Principal, thread_id: ThreadId, page:
     """The runs of a thread, newest first. Raises `ThreadNotFound`."""
     await thread(site, principal, thread_id)
     listed = await reads.list_runs(site.database, principal.tenant, thread_id, page)
-    return Listed(
-        items=[run_view(item, site.base_url) for item in listed.items], next=listed.next
-    )
+    return Listed(items=[run_view(item, site.base_url) for item in listed.items], next=listed.next)
 
 
 async def pause(site: Site, principal: Principal, pause_id: PauseId) -> View:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from app.channels.notifier import Notifier
+from app.domain.ids import RunId
 from app.lifecycle.catalog import Catalog
 from app.lifecycle.hands import Hands
 from app.lifecycle.waiting import Waiters
@@ -29,3 +30,20 @@ class Site:
     waiters: Waiters = field(default_factory=Waiters)
     deliveries_due: asyncio.Event = field(default_factory=asyncio.Event)
     runs_due: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def hear(self, hint: str) -> None:
+        """What another process says: that runs are queued, or that one is settled."""
+        kind, _, run_id = hint.partition(":")
+        if kind == SETTLED:
+            self.waiters.wake(RunId(run_id))
+        else:
+            self.runs_due.set()
+
+
+READY = "ready"
+SETTLED = "settled"
+
+
+def settled_hint(run_id: RunId) -> str:
+    """Tells the other processes that a run paused or ended."""
+    return f"{SETTLED}:{run_id}"

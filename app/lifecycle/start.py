@@ -12,7 +12,7 @@ from app.engine.program import CheckedInput, Program
 from app.errors import Conflict, NotFound
 from app.lifecycle.hands import Fresh, Work
 from app.lifecycle.keys import earlier
-from app.lifecycle.site import Site
+from app.lifecycle.site import READY, Site
 from app.storage import reads, runs, threads
 from app.storage.database import Store
 from app.storage.runs import Key, KeyTaken, NewRun, Started
@@ -120,7 +120,7 @@ async def _start(
                 )
             )
         else:
-            site.tell_others("ready")
+            site.tell_others(READY)
     return Accepted(run=run)
 
 
@@ -164,7 +164,7 @@ async def _not_free(site: Site, run: RunRef) -> NotFound | Conflict:
     thread = await threads.read(site.database, run.tenant, run.thread_id)
     if thread is None:
         return ThreadNotFound(
-            f"There is no thread {run.thread_id!r}; if_not_exists: \"create\" makes one.",
+            f'There is no thread {run.thread_id!r}; if_not_exists: "create" makes one.',
             thread_id=run.thread_id,
         )
     if thread.active_status == RunStatus.PAUSED and thread.active_run_id:

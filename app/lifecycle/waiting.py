@@ -6,7 +6,7 @@ latest.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from app.domain.ids import RunId
@@ -22,7 +22,7 @@ class Waiters:
         self._events: defaultdict[RunId, set[asyncio.Event]] = defaultdict(set)
 
     @contextmanager
-    def expecting(self, run_id: RunId) -> Iterator[asyncio.Event]:
+    def expecting(self, run_id: RunId) -> Generator[asyncio.Event]:
         """An event that is set each time something of the run is settled; clear it before looking."""
         event = asyncio.Event()
         self._events[run_id].add(event)

@@ -1,21 +1,32 @@
 """One pool of asyncpg connections: JSON by orjson, no reset query, errors with a name."""
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, cast
 
 import asyncpg
 import orjson
 from sqlalchemy.dialects.postgresql import asyncpg as asyncpg_dialect
 from sqlalchemy.sql import ClauseElement
+from sqlalchemy.sql.compiler import SQLCompiler
 
 from app.errors import SignoffError
 
-Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
+Connection: TypeAlias = (
+    "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
+)
 Row: TypeAlias = asyncpg.Record
 
-LOST = (OSError, asyncpg.PostgresConnectionError, asyncpg.InterfaceError, asyncpg.CannotConnectNowError,
-        asyncpg.AdminShutdownError, asyncpg.CrashShutdownError, asyncpg.TooManyConnectionsError)
+LOST = (
+    OSError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.TooManyConnectionsError,
+)
 """What says that Postgres is away for the moment."""
 
 _DIALECT: Any = asyncpg_dialect.dialect()
@@ -88,25 +99,33 @@ class Database:
 
     async def fetch_composed(self, query: ClauseElement) -> list[Row]:
         """Runs a query that was composed with SQLAlchemy Core."""
-        compiled = query.compile(dialect=_DIALECT, compile_kwargs={"render_postcompile": True})
+        compiled = cast(
+            "SQLCompiler",
+            query.compile(dialect=_DIALECT, compile_kwargs={"render_postcompile": True}),
+        )
         values = compiled.params
-        return await self.fetch(str(compiled), *(values[name] for name in compiled.positiontup or ()))
+        return await self.fetch(
+            str(compiled), *(values[name] for name in compiled.positiontup or ())
+        )
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Transaction]:
+    async def transaction(self) -> AsyncGenerator[Transaction]:
         """For the few cases that need more than one statement."""
         with _named_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 yield Transaction(connection)
 
-    @asynccontextmanager
-    async def listen(self, channel: str, hear: Callable[[str], None]) -> AsyncIterator[None]:
-        """Calls `hear` with what is notified on `channel`, on a connection of its own."""
+    async def listen(self, channel: str, hear: Callable[[str], None]) -> None:
+        """Calls `hear` with what is notified on `channel`, on a connection of its own, until that is lost."""
+        lost = asyncio.Event()
         with _named_errors():
             connection = await asyncpg.connect(self.url)
             try:
-                await connection.add_listener(channel, lambda *heard: hear(str(heard[-1])))
-                yield
+                connection.add_termination_listener(lambda _: lost.set())
+                await connection.add_listener(
+                    channel, lambda _connection, _pid, _channel, payload: hear(str(payload))
+                )
+                await lost.wait()
             finally:
                 await connection.close()
 
@@ -115,9 +134,13 @@ class _named_errors:  # noqa: N801  # reads as a statement: `with _named_errors(
     def __enter__(self) -> None:
         return None
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: object
+    ) -> None:
         if isinstance(error, LOST):
-            raise StoreUnavailable("Postgres cannot be reached.", reason=type(error).__name__) from error
+            raise StoreUnavailable(
+                "Postgres cannot be reached.", reason=type(error).__name__
+            ) from error
 
 
 async def _set_codecs(connection: Connection) -> None:

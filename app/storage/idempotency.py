@@ -21,13 +21,19 @@ async def find(database: Database, tenant: TenantId, key: str) -> KeyRow | None:
         tenant,
         key,
     )
-    return row and KeyRow(
-        request=row["request"], thread_id=row["thread_id"], resource=row["resource"]
-    )
+    if row is None:
+        return None
+    return KeyRow(request=row["request"], thread_id=row["thread_id"], resource=row["resource"])
 
 
 async def note(
-    database: Database, tenant: TenantId, key: str, *, request: str, thread_id: str | None, resource: str
+    database: Database,
+    tenant: TenantId,
+    key: str,
+    *,
+    request: str,
+    thread_id: str | None,
+    resource: str,
 ) -> bool:
     """Notes a key for a request that is harmless to repeat; False if it stands already."""
     rows = await database.fetch(

@@ -126,10 +126,13 @@ select lk.id, lk.tenant, lk.audit_sequence + 1, $3, $4, 'refused', $5, $6, json_
 from lk
 """
 
-_DUE = _READ + """
+_DUE = (
+    _READ
+    + """
 where p.status = 'open' and p.expires_at <= clock_timestamp() and p.policy->>'on_expire' <> 'wait'
 order by p.expires_at limit $1
 """
+)
 
 
 async def read(
@@ -137,9 +140,12 @@ async def read(
 ) -> PauseRow | None:
     """One pause of a thread, as a decision needs it."""
     row = await database.fetch_row(
-        _READ + "where p.thread_id = $1 and p.id = $2 and p.tenant = $3", thread_id, pause_id, tenant
+        _READ + "where p.thread_id = $1 and p.id = $2 and p.tenant = $3",
+        thread_id,
+        pause_id,
+        tenant,
     )
-    return row and _pause(row)
+    return _pause(row) if row else None
 
 
 async def decide(
@@ -179,7 +185,7 @@ async def decide(
         )
     except asyncpg.UniqueViolationError as error:
         raise KeyTaken from error
-    return row and _decided(row, pause.run, worker)
+    return _decided(row, pause.run, worker) if row else None
 
 
 def _decided(row: Row, run: RunRef, worker: str | None) -> Decided:

@@ -26,7 +26,9 @@ class Wrote(Enum):
     """What became of a write."""
 
     DONE = "done"
-    DECIDED_MEANWHILE = "decided meanwhile"  # a decision came that this worker has not seen: not parked
+    DECIDED_MEANWHILE = (
+        "decided meanwhile"  # a decision came that this worker has not seen: not parked
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,7 +188,9 @@ async def end(
     database: Database, lease: Lease, facts: Facts, addressees: Addressees, *, end: RunEnd
 ) -> None:
     """Ends the run; its checkpoints go. Raises `LeaseLost`."""
-    document = _document(facts, addressees, last=[Event(type=_END_EVENTS[end.status], data=_end_data(end))])
+    document = _document(
+        facts, addressees, last=[Event(type=_END_EVENTS[end.status], data=_end_data(end))]
+    )
     document["end"] = {
         "status": end.status,
         "output": end.output,
@@ -229,7 +233,14 @@ async def _write(
     run = lease.run
     arguments = unsaved.arguments() if unsaved else ()
     row = await database.fetch_row(
-        _STATEMENTS[move], run.thread_id, run.tenant, run.run_id, lease.fence, seen, document, *arguments
+        _STATEMENTS[move],
+        run.thread_id,
+        run.tenant,
+        run.run_id,
+        lease.fence,
+        seen,
+        document,
+        *arguments,
     )
     if row is None or not row["held"]:
         raise LeaseLost(run.run_id)
@@ -241,7 +252,9 @@ def _document(
 ) -> dict[str, Any]:
     """Facts as the statement reads them: lists of flat records, notices naming their event by its place."""
     pauses = [(new_pause_id(), ask) for ask in (*facts.settled, *asks)]
-    events: list[dict[str, Json]] = [{"type": each.type, "data": each.data} for each in facts.events]
+    events: list[dict[str, Json]] = [
+        {"type": each.type, "data": each.data} for each in facts.events
+    ]
     channels: list[str | None] = [None] * len(events)
     for pause_id, ask in pauses:
         for event in _pause_events(pause_id, ask):

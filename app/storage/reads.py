@@ -74,7 +74,7 @@ async def run(
         run_id,
         tenant,
     )
-    return row and row["item"]
+    return row["item"] if row else None
 
 
 async def pause(database: Database, tenant: TenantId, pause_id: PauseId) -> dict[str, Any] | None:
@@ -85,7 +85,7 @@ async def pause(database: Database, tenant: TenantId, pause_id: PauseId) -> dict
         pause_id,
         tenant,
     )
-    return row and row["item"]
+    return row["item"] if row else None
 
 
 async def delivery(
@@ -115,7 +115,9 @@ async def list_runs(
     wanted = select(runs.c.id, runs.c.created_at.label("at")).where(
         runs.c.tenant == tenant, runs.c.thread_id == thread_id
     )
-    found = await database.fetch_composed(_paged(wanted, runs, "created_at", page, newest_first=True))
+    found = await database.fetch_composed(
+        _paged(wanted, runs, "created_at", page, newest_first=True)
+    )
     rows = await database.fetch(
         f"select {_RUN_JSON} from runs r where r.thread_id = $1 and r.tenant = $2 and r.id = any($3::text[]) "
         "order by r.created_at desc, r.id desc",
@@ -137,7 +139,9 @@ async def list_threads(database: Database, tenant: TenantId, page: Page) -> List
         threads.c.active_status,
         threads.c.created_at.label("at"),
     ).where(threads.c.tenant == tenant)
-    found = await database.fetch_composed(_paged(wanted, threads, "created_at", page, newest_first=True))
+    found = await database.fetch_composed(
+        _paged(wanted, threads, "created_at", page, newest_first=True)
+    )
     return Listed(items=[_plain(row) for row in found[: page.limit]], next=_next(found, page))
 
 
@@ -148,7 +152,9 @@ async def list_pauses(
     wanted = select(pauses.c.id, pauses.c.opened_at.label("at")).where(
         pauses.c.tenant == tenant, *_equal(pauses, filters)
     )
-    found = await database.fetch_composed(_paged(wanted, pauses, "opened_at", page, newest_first=False))
+    found = await database.fetch_composed(
+        _paged(wanted, pauses, "opened_at", page, newest_first=False)
+    )
     rows = await database.fetch(
         f"select {_PAUSE_JSON} as item from pauses p "
         "join runs r on r.thread_id = p.thread_id and r.id = p.run_id "
@@ -198,8 +204,8 @@ def _equal(table: Table, filters: Mapping[str, str]) -> list[ColumnElement[bool]
 
 
 def _paged(
-    wanted: Select[Any], table: Table, time: str, page: Page, *, newest_first: bool
-) -> Select[Any]:
+    wanted: Select[*tuple[Any, ...]], table: Table, time: str, page: Page, *, newest_first: bool
+) -> Select[*tuple[Any, ...]]:
     """One row more than the page holds, which tells whether there is a next one."""
     order = desc if newest_first else asc
     if page.after:

@@ -353,7 +353,9 @@ async def load(database: Database, run: RunRef, *, history: int) -> Loaded:
         decisions=row["decisions"],
         history=_by_agent(row["history"]),
         answers={each["interrupt_id"]: Answer.from_json(each["answer"]) for each in row["answers"]},
-        step_results={(CallId(each["call_id"]), each["name"]): each["value"] for each in row["step_results"]},
+        step_results={
+            (CallId(each["call_id"]), each["name"]): each["value"] for each in row["step_results"]
+        },
         checkpoints=tuple(CheckpointRow.of(each) for each in row["checkpoints"]),
         writes=tuple(WriteRow.of(each) for each in row["writes"]),
     )

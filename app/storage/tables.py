@@ -1,9 +1,10 @@
-"""The tables. Rows that people and receivers read hold masked values; the columns marked *true* hold what
-the engine alone reads.
+"""The tables.
 
-Keys begin with the thread, which is what a distributed Postgres would shard by. JSON is kept as `json`, so
-that it reads as it was written.
+Rows that people and receivers read hold masked values; the columns marked *true* hold what the engine
+alone reads. Keys begin with the thread, which is what a distributed Postgres would shard by. JSON is kept
+as `json`, so that it reads as it was written.
 """
+
 
 from sqlalchemy import (
     JSON,
@@ -23,14 +24,12 @@ from sqlalchemy import (
     UniqueConstraint,
     text,
 )
-from sqlalchemy.schema import SchemaItem
 
 from app.domain.delivery import DeliveryStatus
 from app.domain.pause import PauseKind, PauseLevel, PauseStatus
 from app.domain.run import ENDED, RunStatus
 
 metadata = MetaData()
-
 
 
 def _one_of(column: str, values: list[str]) -> CheckConstraint:
@@ -82,7 +81,8 @@ threads = _table(
     # No run, no status; a lease exactly while a worker has it.
     CheckConstraint("(active_run_id is null) = (active_status is null)", name="seat_is_whole"),
     CheckConstraint(
-        "(active_status is not distinct from 'running') = (lease_until is not null)", name="lease_while_running"
+        "(active_status is not distinct from 'running') = (lease_until is not null)",
+        name="lease_while_running",
     ),
     _one_of("active_status", [status for status in RunStatus if status not in ENDED]),
     Index("threads_by_time", "tenant", "created_at", "id"),
@@ -118,7 +118,8 @@ runs = _table(
     _one_of("status", list(RunStatus)),
     # An end has its time, and only an end.
     CheckConstraint(
-        "(finished_at is not null) = (status in ('completed', 'failed', 'cancelled'))", name="ended_has_time"
+        "(finished_at is not null) = (status in ('completed', 'failed', 'cancelled'))",
+        name="ended_has_time",
     ),
     Index("runs_by_id", "id"),
     # At most one unfinished run a thread.
@@ -164,11 +165,17 @@ pauses = _table(
     _one_of("status", list(PauseStatus)),
     # Closed has its time; decided has its decision and its answer.
     CheckConstraint("(status = 'open') = (closed_at is null)", name="closed_has_time"),
-    CheckConstraint("status <> 'decided' or (decision is not null and answer is not null)", name="decided_whole"),
+    CheckConstraint(
+        "status <> 'decided' or (decision is not null and answer is not null)", name="decided_whole"
+    ),
     Index("pauses_by_id", "id"),
     Index("pauses_by_time", "tenant", "opened_at", "id"),
     Index("pauses_open", "tenant", "opened_at", "id", postgresql_where=text("status = 'open'")),
-    Index("pauses_due", "expires_at", postgresql_where=text("status = 'open' and expires_at is not null")),
+    Index(
+        "pauses_due",
+        "expires_at",
+        postgresql_where=text("status = 'open' and expires_at is not null"),
+    ),
 )
 
 # A durable, ordered fact about a run.
@@ -205,7 +212,9 @@ deliveries = _table(
     PrimaryKeyConstraint("thread_id", "id"),
     _one_of("status", list(DeliveryStatus)),
     # Only what is pending has a next attempt.
-    CheckConstraint("(status = 'pending') = (next_attempt_at is not null)", name="pending_has_attempt"),
+    CheckConstraint(
+        "(status = 'pending') = (next_attempt_at is not null)", name="pending_has_attempt"
+    ),
     Index("deliveries_by_id", "id"),
     Index("deliveries_by_time", "tenant", "created_at", "id"),
     Index("deliveries_due", "next_attempt_at", postgresql_where=text("status = 'pending'")),

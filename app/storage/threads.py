@@ -32,7 +32,14 @@ _RUNS = "(select id from runs where thread_id = $1 and tenant = $2)"
 _DELETE = (
     *(
         f"delete from {table} where thread_id = $1 and run_id in {_RUNS}"
-        for table in ("ledger", "steps", "step_results", "checkpoint_writes", "checkpoints", "pauses")
+        for table in (
+            "ledger",
+            "steps",
+            "step_results",
+            "checkpoint_writes",
+            "checkpoints",
+            "pauses",
+        )
     ),
     "delete from delivery_attempts where thread_id = $1 and delivery_id in "
     "(select id from deliveries where thread_id = $1 and tenant = $2)",
@@ -80,19 +87,21 @@ async def create(
         )
     except asyncpg.UniqueViolationError as error:
         raise KeyTaken from error
-    return row and _thread(row)
+    return _thread(row) if row else None
 
 
 async def read(database: Database, tenant: TenantId, thread_id: ThreadId) -> ThreadRow | None:
     row = await database.fetch_row(_READ, thread_id, tenant)
-    return row and _thread(row)
+    return _thread(row) if row else None
 
 
 async def delete(database: Database, tenant: TenantId, thread_id: ThreadId) -> Deleted:
     """Deletes a thread and everything of its runs, unless one of them is unfinished."""
     async with database.transaction() as connection:
         seat = await connection.fetch_row(
-            "select active_run_id from threads where id = $1 and tenant = $2 for update", thread_id, tenant
+            "select active_run_id from threads where id = $1 and tenant = $2 for update",
+            thread_id,
+            tenant,
         )
         if seat is None:
             return Deleted.UNKNOWN

@@ -1,0 +1,213 @@
+"""The composition root: puts a process together from its settings, and takes it apart again."""
+
+import asyncio
+import importlib
+import logging
+import sys
+from collections.abc import AsyncGenerator, Coroutine, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from app.authoring import Workflow
+from app.channels import HttpCallbackChannel
+from app.channels.address_guard import (
+    LOOPBACK,
+    AddressGuard,
+    SystemResolver,
+    guarded_client,
+    parse_networks,
+)
+from app.channels.notifier import Notifier
+from app.channels.signing import BadSecret, SigningSecret, parse_secrets
+from app.channels.webhook import Endpoint, WebhookSender
+from app.domain.ids import new_worker_id
+from app.engine.program import Program
+from app.lifecycle.catalog import Catalog
+from app.lifecycle.hands import Hands
+from app.lifecycle.site import Site
+from app.settings import Settings, WrongSetting, is_loopback, variable_part
+from app.storage.database import Database
+from app.storage.embedded import EmbeddedPostgres
+from app.storage.hints import Hints
+from app.storage.migrate import migrate
+from app.worker import Worker
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Role:
+    """What a process does beside reading: whether it works, and where it listens, if it does."""
+
+    works: bool = True
+    base_url: str = ""
+    is_open_on_loopback: bool = False
+
+
+@asynccontextmanager
+async def running(settings: Settings, role: Role) -> AsyncGenerator[Site]:
+    """A process of the service, from its database to its worker; drained and closed at the end."""
+    catalog = Catalog([Program(each) for each in load_workflows(settings.workflows)])
+    endpoints = _endpoints(settings, catalog)
+    async with AsyncExitStack() as ending:
+        database = await _database(settings, ending)
+        hints = Hints(database)
+        site = Site(
+            database=database,
+            catalog=catalog,
+            hands=Hands(new_worker_id(), settings.worker_concurrency),
+            notifier=await _notifier(settings, role, endpoints, ending),
+            base_url=settings.base_url or role.base_url,
+            lease_seconds=settings.lease_seconds,
+            tell_others=hints.tell,
+        )
+        await _keep(hints.send(), ending)
+        await _keep(hints.hear(site.hear), ending)
+        if role.works:
+            await _work(site, settings, ending)
+        yield site
+
+
+@asynccontextmanager
+async def database_of(settings: Settings) -> AsyncGenerator[str]:
+    """The address of the database: the one that is set, else an embedded server for as long as this lasts."""
+    if settings.database_url:
+        yield settings.database_url
+        return
+    server = await EmbeddedPostgres.start(settings.data_dir)
+    try:
+        yield server.url
+    finally:
+        await server.stop()
+
+
+async def _database(settings: Settings, ending: AsyncExitStack) -> Database:
+    url = await ending.enter_async_context(database_of(settings))
+    if not settings.database_url:
+        await migrate(url)
+    database = await Database.connect(
+        url,
+        size=settings.database_pool_size,
+        prepared_statements=settings.prepared_statements,
+    )
+    ending.push_async_callback(database.close)
+    return database
+
+
+async def _notifier(
+    settings: Settings, role: Role, endpoints: dict[str, Endpoint], ending: AsyncExitStack
+) -> Notifier:
+    networks = parse_networks(settings.allowed_networks)
+    if role.is_open_on_loopback:
+        networks = (*networks, *LOOPBACK)
+    client = guarded_client(AddressGuard(resolver=SystemResolver(), allowed=networks))
+    ending.push_async_callback(client.aclose)
+    secrets = _secrets("SIGNOFF_SECRETS", settings.secrets)
+    return Notifier(endpoints, WebhookSender(client), secrets=secrets)
+
+
+def _secrets(setting: str, texts: Sequence[str]) -> tuple[SigningSecret, ...]:
+    try:
+        return parse_secrets(texts)
+    except BadSecret as error:
+        raise WrongSetting(f"{setting}: {error.message}") from None
+
+
+def _endpoints(settings: Settings, catalog: Catalog) -> dict[str, Endpoint]:
+    """The addresses of the callback channels in use; one without is told at start and waits in the inbox."""
+    endpoints: dict[str, Endpoint] = {}
+    for program in catalog.latest:
+        for channel in program.channels.values():
+            if not isinstance(channel, HttpCallbackChannel):
+                continue
+            prefix = f"SIGNOFF_CHANNELS__{variable_part(channel.name)}"
+            if found := settings.channel(channel.name):
+                secrets = _secrets(f"{prefix}__SECRETS", found.secrets)
+                endpoints[channel.name] = Endpoint(url=found.url, secrets=secrets)
+            else:
+                log.warning(
+                    "channel has no address: its pauses wait in the inbox",
+                    extra={"channel": channel.name, "setting": f"{prefix}__URL"},
+                )
+    return endpoints
+
+
+async def _work(site: Site, settings: Settings, ending: AsyncExitStack) -> None:
+    stopping = asyncio.Event()
+    worker = Worker(site, drain_seconds=settings.drain_seconds)
+    task = asyncio.create_task(worker.run(stopping), name="worker")
+
+    async def stop() -> None:
+        stopping.set()
+        await task
+
+    ending.push_async_callback(stop)
+
+
+async def _keep(coroutine: Coroutine[None, None, None], ending: AsyncExitStack) -> None:
+    task = asyncio.create_task(coroutine)
+
+    async def stop() -> None:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    ending.push_async_callback(stop)
+
+
+def load_workflows(names: Sequence[str]) -> list[Workflow]:
+    """The workflows named `module:attribute`; modules are looked for from the working folder on."""
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    if not names:
+        raise WrongSetting(
+            "SIGNOFF_WORKFLOWS names no workflow: set it to module:attribute, several with commas."
+        )
+    return [_load_workflow(name) for name in names]
+
+
+def _load_workflow(name: str) -> Workflow:
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise WrongSetting(f"SIGNOFF_WORKFLOWS: {name!r} cannot be loaded: {error}") from error
+    if not isinstance(found, Workflow):
+        raise WrongSetting(f"SIGNOFF_WORKFLOWS: {name!r} is no Workflow.")
+    return found
+
+
+def check_open(settings: Settings, host: str) -> None:
+    """Nobody serves an open service to a network without saying so."""
+    if settings.auth is None and not is_loopback(host):
+        raise WrongSetting(
+            f"Listening on {host} would let everybody who reaches it start and decide runs: "
+            "listen on 127.0.0.1, or set SIGNOFF_AUTH=off if something in front of it keeps watch."
+        )
+
+
+def configure_logging(level: str) -> None:
+    """JSON lines on standard error: a fixed message, and its fields."""
+    shared = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.ExtraAdder(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+    ]
+    handler = logging.StreamHandler()
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.JSONRenderer(),
+            ],
+        )
+    )
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+    for noisy in ("httpx", "httpcore", "alembic", "uvicorn.error", "uvicorn.access"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)

@@ -1,0 +1,100 @@
+"""Settings, read once from the environment; a wrong one stops the start with one line.
+
+`DATABASE_URL` and everything that begins with `SIGNOFF_`; nested ones by two underscores:
+`SIGNOFF_CHANNELS__FINANCE__URL`.
+"""
+
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
+
+from app.errors import AuthoringError
+
+
+class WrongSetting(AuthoringError):
+    """A setting that cannot be used; the message names it and never shows a secret."""
+
+    code = "wrong_setting"
+
+
+class ChannelSettings(BaseModel):
+    """Where a callback channel is told, and with which secrets its notices are signed."""
+
+    url: str
+    secrets: list[str] = []
+
+
+class Settings(BaseSettings):
+    """What an operator may set. Durations are in seconds."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="SIGNOFF_", env_nested_delimiter="__", env_ignore_empty=True, extra="ignore"
+    )
+
+    database_url: str | None = Field(default=None, validation_alias="DATABASE_URL")
+    database_pool_size: int = Field(default=10, ge=2, le=200)
+    prepared_statements: bool = True
+    """Off for a PgBouncer in transaction mode."""
+
+    workflows: Annotated[list[str], NoDecode] = []
+    data_dir: Path = Path(".signoff")
+    auth: Literal["off"] | None = None
+    base_url: str | None = None
+
+    channels: dict[str, ChannelSettings] = {}
+    secrets: list[str] = []
+    """Sign the notices to callbacks that bring no secret of their own."""
+    allowed_networks: Annotated[list[str], NoDecode] = []
+
+    lease_seconds: float = Field(default=10.0, ge=1.0, le=3600.0)
+    drain_seconds: float = Field(default=30.0, ge=0.0, le=3600.0)
+    worker_concurrency: int = Field(default=32, ge=1, le=10_000)
+    max_body_bytes: int = Field(default=1024 * 1024, ge=1024)
+    cors_origins: Annotated[list[str], NoDecode] = []
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+
+    @field_validator("workflows", "allowed_networks", "cors_origins", mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        """`a,b` as a list."""
+        if isinstance(value, str):
+            return [each.strip() for each in value.split(",") if each.strip()]
+        return value
+
+    @classmethod
+    def read(cls) -> "Settings":
+        """The settings of the environment. Raises `WrongSetting`."""
+        try:
+            return cls()
+        except ValidationError as error:
+            first = error.errors(include_input=False, include_url=False)[0]
+            raise WrongSetting(f"{_name(first['loc'])}: {first['msg']}") from None
+        except SettingsError as error:
+            raise WrongSetting(f"A setting cannot be read: {error}") from None
+
+    def channel(self, name: str) -> ChannelSettings | None:
+        """The settings of a channel, by its name in capitals and underscores."""
+        return self.channels.get(variable_part(name).lower())
+
+
+def variable_part(channel: str) -> str:
+    """A channel's name as it stands in the name of an environment variable."""
+    return "".join(letter if letter.isalnum() else "_" for letter in channel).upper()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a server that listens on `host`."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _name(location: tuple[int | str, ...]) -> str:
+    parts = [str(part).upper() for part in location]
+    return parts[0] if parts[:1] == ["DATABASE_URL"] else "SIGNOFF_" + "__".join(parts)
