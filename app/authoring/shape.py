@@ -2,6 +2,7 @@
 
 import types
 from collections.abc import Iterator
+from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 from pydantic import ConfigDict, TypeAdapter
@@ -15,13 +16,18 @@ from app.domain.masking import sensitive_paths
 T = TypeVar("T")
 Schema = dict[str, Any]
 
-_CONFIG = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64", hide_input_in_errors=True)
+CONFIG = ConfigDict(
+    ser_json_bytes="base64",
+    val_json_bytes="base64",
+    ser_json_inf_nan="constants",  # not null: what cannot be stored has to be refused
+    hide_input_in_errors=True,
+)
 
 
 def adapter_of(annotation: Any) -> TypeAdapter[Any]:
     """A type's adapter; bytes become base64. Raises as pydantic does where it has none."""
     try:
-        return TypeAdapter(annotation, config=_CONFIG)
+        return TypeAdapter(annotation, config=CONFIG)
     except PydanticUserError as error:
         if error.code != "type-adapter-config-unused":
             raise
@@ -54,6 +60,7 @@ def load(
     )
 
 
+@cache
 def _is_open(adapter: TypeAdapter[Any]) -> bool:
     """Whether a model in it is declared with `extra="allow"`."""
     return any(
@@ -65,8 +72,10 @@ def _is_open(adapter: TypeAdapter[Any]) -> bool:
 def schema_of(adapter: TypeAdapter[Any], mode: JsonSchemaMode = "validation") -> Schema:
     """The JSON Schema of a type, without defaults and examples that would tell a secret."""
     schema = adapter.json_schema(mode=mode, schema_generator=_Schemas)
+    definitions: Schema = schema.get("$defs", {})
+    if "$ref" in schema:  # a model that holds itself; providers want its members at the top
+        schema |= definitions[schema.pop("$ref").rpartition("/")[2]]
     if sensitive_paths(schema):
-        definitions = schema.get("$defs", {})
         for each in walk(schema):
             _forget_secrets(each, definitions)
     return schema
@@ -89,7 +98,7 @@ class _Schemas(GenerateJsonSchema):
 
 
 def _forget_secrets(schema: Schema, definitions: Schema) -> None:
-    telling = {key for key in ("default", "examples", "example") if schema.get(key) is not None}
+    telling = {key for key in ("default", "examples", "example") if schema.get(key)}
     if telling and sensitive_paths({**schema, "$defs": definitions}):
         for key in telling:
             del schema[key]

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
+from pydantic.fields import FieldInfo
 
 from app.authoring.context import StepContext, ToolContext
 from app.authoring.function import (
@@ -17,7 +18,7 @@ from app.authoring.function import (
     wrong_parameter,
     wrong_result,
 )
-from app.authoring.shape import adapter_of, bare, why_not_json
+from app.authoring.shape import CONFIG, adapter_of, bare, why_not_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +77,19 @@ def _wrong_argument(parameter: inspect.Parameter, hints: dict[str, Any]) -> list
     if parameter.name.startswith("_"):
         return [f"{parameter.name!r} begins with '_', which no argument of a model may"]
     why = why_not_json(annotation)
-    return [f"{parameter.name!r} cannot be read from JSON: {why}"] if why else []
+    if why:
+        return [f"{parameter.name!r} cannot be read from JSON: {why}"]
+    return _wrong_default(parameter, annotation)
+
+
+def _wrong_default(parameter: inspect.Parameter, annotation: Any) -> list[str]:
+    if parameter.default is parameter.empty or isinstance(parameter.default, FieldInfo):
+        return []
+    try:
+        adapter_of(annotation).validate_python(parameter.default)
+    except ValidationError:
+        return [f"the default of {parameter.name!r} is not of its type"]
+    return []
 
 
 def _unstorable(result: Any) -> list[str]:
@@ -104,13 +117,7 @@ def _made_model(
         each.name: (hints[each.name], ... if each.default is each.empty else each.default)
         for each in parameters
     }
-    config = ConfigDict(
-        extra="forbid",
-        protected_namespaces=(),
-        ser_json_bytes="base64",
-        val_json_bytes="base64",
-        hide_input_in_errors=True,
-    )
+    config: ConfigDict = {**CONFIG, "extra": "forbid", "protected_namespaces": ()}
     with warnings.catch_warnings():
         # A parameter may be called `copy` or `schema`: nobody calls those methods of this model.
         warnings.filterwarnings("ignore", message=r"Field name .* shadows an attribute")

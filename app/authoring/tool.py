@@ -127,11 +127,11 @@ class Tool(Generic[P, R]):
         """Whether a call with these arguments waits for approval. A `when=` that crashes asks."""
         if self.gate is None or self.gate.when is None:
             return self.gate is not None
-        bound = self.signature.bound(arguments).arguments
+        seen = arguments.model_copy(deep=True)  # a condition looks; what it changes is not called
         try:
             if self.signature.single is not None:
-                return self.gate.when(arguments) is not False
-            return self.gate.when(**bound) is not False
+                return self.gate.when(seen) is not False
+            return self.gate.when(**self.signature.bound(seen).arguments) is not False
         except Exception:  # noqa: BLE001 - a condition that cannot be told must not open the gate
             return True
 

@@ -3,9 +3,11 @@
 # pyright: reportUnnecessaryTypeIgnoreComment=true, reportUnusedFunction=false
 from typing import Any, assert_type
 
+from langchain_core.language_models import BaseChatModel
 from pydantic import BaseModel
 
 from app.authoring import (
+    Agent,
     Approval,
     Question,
     StepContext,
@@ -95,6 +97,12 @@ def asks_are_typed() -> None:
     Question("Which?", options=["a"], answer=int)  # pyright: ignore[reportCallIssue]
     Question("Which?", on_expire="approve")  # pyright: ignore[reportArgumentType]
     Question("Which?", multiple=True)  # pyright: ignore[reportCallIssue]
+
+
+def a_langchain_model_is_a_model(model: BaseChatModel) -> None:
+    Agent("a", prompt="", model=model)
+    Agent("a", prompt="", model="openai:gpt-5-mini")
+    Agent("a", prompt="", model=7)  # pyright: ignore[reportArgumentType]
 
 
 async def research(context: StepContext, draft: Draft) -> str:

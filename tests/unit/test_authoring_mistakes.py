@@ -317,6 +317,12 @@ def test_a_model_without_a_schema_is_a_mistake_of_its_tool():
     assert in_tool(takes).startswith("'it' cannot be read from JSON:")
 
 
+def test_a_default_must_be_of_its_type():
+    async def takes(to: int = "many") -> str: ...  # pyright: ignore[reportArgumentType]
+
+    assert in_tool(takes) == "the default of 'to' is not of its type"
+
+
 def test_a_parameter_with_a_leading_underscore_cannot_be_an_argument():
     async def hides(_to: str) -> str: ...
 

@@ -52,6 +52,22 @@ def test_a_schema_tells_no_sensitive_default_or_example():
         assert secret not in shown
 
 
+class Node(BaseModel):
+    key: Annotated[str, Sensitive] = "preset"
+    below: list["Node"] = []
+
+
+def test_a_model_that_holds_itself_shows_its_members_at_the_top():
+    @tool
+    async def grow(node: Node) -> None: ...
+
+    assert grow.arguments_schema["type"] == "object"
+    assert "preset" not in repr(grow.arguments_schema)
+    arguments = grow.dump_arguments(grow.read_arguments({"below": [{"key": "a"}]}))
+    masked = mask(arguments, grow.arguments_schema)
+    assert masked == {"key": "***", "below": [{"key": "***", "below": []}]}
+
+
 def test_a_plain_default_and_a_property_called_default_stay():
     class Odd(BaseModel):
         default: int = 7

@@ -236,6 +236,28 @@ def test_a_condition_on_plain_parameters_gets_them_by_name():
     assert not pay.asks_about(pay.read_arguments({"order": "A", "most": 2}))
 
 
+def test_a_condition_cannot_change_what_is_called():
+    def meddles(request: Refund) -> bool:
+        request.order = "B"
+        return True
+
+    @tool(channel=people, approval=Approval(when=meddles))
+    async def pay(request: Refund) -> str: ...
+
+    arguments = Refund(order="A", amount=Decimal(1))
+    assert pay.asks_about(arguments)
+    assert arguments.order == "A"
+
+
+def test_a_default_may_be_a_field_with_rules():
+    @tool
+    async def pay(amount: int = Field(default=3, ge=1)) -> int: ...
+
+    assert pay.dump_arguments(pay.read_arguments({})) == {"amount": 3}
+    with pytest.raises(ValidationError):
+        pay.read_arguments({"amount": 0})
+
+
 def forgets_to_answer(request: Refund) -> Any:
     return None
 
