@@ -5,6 +5,7 @@ alone reads. Keys begin with the thread, which is what a distributed Postgres wo
 as `json`, so that it reads as it was written.
 """
 
+from typing import Any
 
 from sqlalchemy import (
     JSON,
@@ -55,7 +56,7 @@ def _count(name: str) -> Column[int]:
     return Column(name, BigInteger, nullable=False, server_default=text("0"))
 
 
-def _table(name: str, *items: SchemaItem, **options: object) -> Table:
+def _table(name: str, *items: Any, **options: Any) -> Table[Any]:
     return Table(name, metadata, *items, **options)
 
 
