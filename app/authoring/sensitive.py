@@ -3,7 +3,6 @@
 from typing import Any
 
 from pydantic import GetJsonSchemaHandler
-from pydantic_core import CoreSchema
 
 from app.domain.masking import MARK
 
@@ -17,6 +16,6 @@ class Sensitive:
 
     @classmethod
     def __get_pydantic_json_schema__(
-        cls, core: CoreSchema, handler: GetJsonSchemaHandler
+        cls, core: Any, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         return {**handler(core), MARK: True}

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_
 from pydantic import ConfigDict, TypeAdapter
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaWarningKind
-from pydantic_core import to_json
 
 from app.domain.json import Json, check_json
 from app.domain.masking import sensitive_paths
@@ -56,7 +55,7 @@ def load(
     """
     extra = "forbid" if closed and not _is_open(adapter) else None
     return adapter.validate_json(
-        to_json(value), strict=strict, extra=extra, by_alias=True, by_name=True
+        json_text(value), strict=strict, extra=extra, by_alias=True, by_name=True
     )
 
 
@@ -67,6 +66,19 @@ def _is_open(adapter: TypeAdapter[Any]) -> bool:
         "properties" in each and each.get("additionalProperties") not in {None, False}
         for each in walk(adapter.json_schema(schema_generator=_Schemas))
     )
+
+
+def plain(value: Any) -> Json:
+    """Any value as JSON, as its own type would be written."""
+    return _ANYTHING.dump_python(value, mode="json", by_alias=True)
+
+
+def json_text(value: Any) -> bytes:
+    """Any value as the text of its JSON."""
+    return _ANYTHING.dump_json(value, by_alias=True)
+
+
+_ANYTHING = adapter_of(Any)
 
 
 def schema_of(adapter: TypeAdapter[Any], mode: JsonSchemaMode = "validation") -> Schema:

@@ -3,9 +3,8 @@
 from typing import Any
 
 from pydantic import BaseModel
-from pydantic_core import to_json
 
-from app.authoring.shape import bare, fits
+from app.authoring.shape import bare, fits, json_text
 
 
 def text_of(value: Any) -> str:
@@ -16,13 +15,9 @@ def text_of(value: Any) -> str:
         case BaseModel() if len(type(value).model_fields) == 1:
             (only,) = type(value).model_fields
             inner = getattr(value, only)
-            return inner if isinstance(inner, str) else _as_json(value)
+            return inner if isinstance(inner, str) else json_text(value).decode()
         case _:
-            return _as_json(value)
-
-
-def _as_json(value: Any) -> str:
-    return to_json(value, by_alias=True, bytes_mode="base64").decode()
+            return json_text(value).decode()
 
 
 def takes_text(expected: Any) -> bool:

@@ -18,14 +18,13 @@ from typing import (
 )
 
 from pydantic import BaseModel, TypeAdapter
-from pydantic_core import to_jsonable_python
 
 from app.authoring.asks import Approval, wrong_channel
 from app.authoring.channel import Channel
 from app.authoring.context import ToolContext
 from app.authoring.function import UnreadableSignature, call, name_of
 from app.authoring.mistakes import public_name, wrong_choice, wrong_count, wrong_duration
-from app.authoring.shape import dump, load, schema_of
+from app.authoring.shape import dump, load, plain, schema_of
 from app.authoring.signature import ToolSignature, read_signature
 from app.domain.ask import Policy
 from app.domain.json import Json
@@ -173,8 +172,8 @@ class Tool(Generic[P, R]):
         """The arguments of a typed call, as a model would write them."""
         bound = self.signature.own.bind(*args, **kwargs).arguments
         if self.signature.single is not None:
-            return to_jsonable_python(bound[self.signature.single])
-        return to_jsonable_python(bound)
+            return plain(bound[self.signature.single])
+        return plain(bound)
 
     # ── What is wrong with it ────────────────────────────────────────────────────────────────────
 
