@@ -50,14 +50,14 @@ class Role:
 @asynccontextmanager
 async def running(settings: Settings, role: Role) -> AsyncGenerator[Site]:
     """A process of the service, from its database to its worker; drained and closed at the end."""
-    catalog = Catalog([Program(each) for each in load_workflows(settings.workflows)])
-    endpoints = _endpoints(settings, catalog)
+    programs = [Program(each) for each in load_workflows(settings.workflows)]
+    endpoints, unaddressed = _endpoints(settings, programs)
     async with AsyncExitStack() as ending:
         database = await _database(settings, ending)
         hints = Hints(database)
         site = Site(
             database=database,
-            catalog=catalog,
+            catalog=Catalog(programs, unaddressed=unaddressed),
             hands=Hands(new_worker_id(), settings.worker_concurrency),
             notifier=await _notifier(settings, role, endpoints, ending),
             base_url=settings.base_url or role.base_url,
@@ -116,10 +116,13 @@ def _secrets(setting: str, texts: Sequence[str]) -> tuple[SigningSecret, ...]:
         raise WrongSetting(f"{setting}: {error.message}") from None
 
 
-def _endpoints(settings: Settings, catalog: Catalog) -> dict[str, Endpoint]:
-    """The addresses of the callback channels in use; one without is told at start and waits in the inbox."""
+def _endpoints(
+    settings: Settings, programs: Sequence[Program]
+) -> tuple[dict[str, Endpoint], frozenset[str]]:
+    """The addresses of the callback channels in use, and the channels that have none."""
     endpoints: dict[str, Endpoint] = {}
-    for program in catalog.latest:
+    unaddressed: set[str] = set()
+    for program in programs:
         for channel in program.channels.values():
             if not isinstance(channel, HttpCallbackChannel):
                 continue
@@ -127,12 +130,13 @@ def _endpoints(settings: Settings, catalog: Catalog) -> dict[str, Endpoint]:
             if found := settings.channel(channel.name):
                 secrets = _secrets(f"{prefix}__SECRETS", found.secrets)
                 endpoints[channel.name] = Endpoint(url=found.url, secrets=secrets)
-            else:
+            elif channel.name not in unaddressed:
+                unaddressed.add(channel.name)
                 log.warning(
                     "channel has no address: its pauses wait in the inbox",
                     extra={"channel": channel.name, "setting": f"{prefix}__URL"},
                 )
-    return endpoints
+    return endpoints, frozenset(unaddressed)
 
 
 async def _work(site: Site, settings: Settings, ending: AsyncExitStack) -> None:

@@ -93,7 +93,9 @@ class _Advance:
             loaded=loaded,
             saver=saver,
             journal=Journal(write),
-            addressees=Addressees(channels=program.told_channels, callback=loaded.has_callback),
+            addressees=Addressees(
+                channels=site.catalog.told_by(program), callback=loaded.has_callback
+            ),
         )
         saver.on_writes = advance._save_while_others_run
         return advance

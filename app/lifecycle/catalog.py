@@ -18,9 +18,16 @@ class WorkflowIncompatible(Conflict):
 
 
 class Catalog:
-    """Programs by name and by fingerprint; of two versions of one workflow, new runs take the last named."""
+    """Programs by name and by fingerprint; of two versions of one workflow, new runs take the last named.
 
-    def __init__(self, programs: Sequence[Program]) -> None:
+    `unaddressed` are channels nobody can be told by, since they have no address: their pauses wait to be
+    looked for.
+    """
+
+    def __init__(
+        self, programs: Sequence[Program], *, unaddressed: frozenset[str] = frozenset()
+    ) -> None:
+        self._unaddressed = unaddressed
         self._latest = {program.name: program for program in programs}
         self._by_fingerprint = {program.fingerprint: program for program in programs}
         seen: set[tuple[str, str]] = set()
@@ -65,11 +72,15 @@ class Catalog:
         programs = (each for each in self._by_fingerprint.values() if each.name == workflow)
         return next((each.channels[name] for each in programs if name in each.channels), None)
 
+    def told_by(self, program: Program) -> frozenset[str]:
+        """The channels of a program that have to be told of its pauses."""
+        return program.told_channels - self._unaddressed
+
     def channels_to_tell(self, name: str) -> frozenset[str]:
-        """The channels of a workflow that have to be told of its pauses."""
+        """The channels that have to be told of a workflow's pauses, whatever the version."""
         return frozenset(
             channel
             for program in self._by_fingerprint.values()
             if program.name == name
-            for channel in program.told_channels
+            for channel in self.told_by(program)
         )

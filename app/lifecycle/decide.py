@@ -174,7 +174,7 @@ async def take(
     """Writes the answer where the pause is still open, and makes its run go on."""
     program = site.catalog.of(pause.fingerprint, workflow=pause.workflow)
     channel = str(pause.policy["channel"])
-    told: list[str | None] = [channel] if channel in program.told_channels else []
+    told: list[str | None] = [channel] if channel in site.catalog.told_by(program) else []
     with site.hands.slot() as slot:
         decided = await pauses.decide(
             site.database,
