@@ -58,9 +58,6 @@ class Program:
         self.channels = {channel.name: channel for channel in workflow.channels}
         self.told_channels = frozenset(each.name for each in workflow.channels if each.is_told)
         self.channels = {channel.name: channel for channel in workflow.channels}
-        self.told_channels = frozenset(
-            channel.name for channel in workflow.channels if channel.is_told
-        )
         models = {
             agent: model_for(agent.model, timeout=agent.timeout, retries=agent.retries)
             for agent in workflow.agents

@@ -1,0 +1,188 @@
+"""Drives a workflow as the lifecycle does, on LangGraph's own saver in memory, and keeps what came of it."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+from app.authoring import Agent, Channel, ModelRequest, Reply, ScriptedModel, Tool, Workflow
+from app.domain.decision import Decision, Verdict
+from app.domain.event import Event
+from app.domain.facts import Facts
+from app.domain.ids import DEFAULT_TENANT, CallId, new_run_id, new_thread_id
+from app.domain.json import Json
+from app.domain.ledger import LedgerEntry
+from app.domain.message import Message
+from app.domain.pause import Answer, Ask, Settled
+from app.domain.run import RunRef
+from app.domain.step import StepRecord
+from app.engine.drive import Asked, Ended, Failed, LineStart, Outcome
+from app.engine.journal import Journal
+from app.engine.program import Program
+from app.engine.settling import OpenPause
+
+approvers = Channel("approvers")
+
+
+def workflow(*tools: Tool[..., Any], model: ScriptedModel, **options: Any) -> Workflow:
+    """A workflow of one agent that takes a text and gives one."""
+    agent_options = {key: options.pop(key) for key in ("limits", "output") if key in options}
+    agent = Agent("assistant", prompt="Help.", model=model, tools=tools, **agent_options)
+    channels = options.pop("channels", [approvers])
+    return Workflow(
+        "work", version="1", input=str, steps=[agent], channels=channels, **options
+    )
+
+
+def script(first: Reply, *more: Reply) -> ScriptedModel:
+    """A model that gives these replies, then repeats what its tools said, a line each."""
+    replies = (first, *more)
+
+    def answer(request: ModelRequest) -> Reply:
+        if request.turn < len(replies):
+            return replies[request.turn]
+        return Reply(text="\n".join(each.text for each in request.messages if each.role == "tool"))
+
+    return ScriptedModel(answer)
+
+
+class Store(InMemorySaver):
+    """The saver of the tests: it loads plain data and nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__(serde=JsonPlusSerializer(allowed_msgpack_modules=None))
+
+
+class EngineRun:
+    """One run: every fact it wrote, every question it asked, and how it stands."""
+
+    def __init__(self, workflow: Workflow, input: Json = "work", **start: Any) -> None:
+        self.program = Program(workflow)
+        self.saver = Store()
+        self.run = RunRef(
+            tenant=DEFAULT_TENANT, thread_id=new_thread_id(), run_id=new_run_id()
+        )
+        self.input = input
+        self.start = start
+        self.answers: dict[str, Answer] = {}
+        self.step_results: dict[tuple[CallId, str], Json] = {}
+        self.outputs: dict[str, Json] = {}
+        self.asks: list[Ask] = []
+        self.settled: list[Settled] = []
+        self.facts: list[Facts] = []
+        self.writes = 0
+        self.outcome: Outcome | None = None
+        self.before_write: Callable[[], None] = lambda: None
+
+    async def go(self) -> "EngineRun":
+        """Drives it until it asks or ends, as a fresh worker would: nothing but what is stored is known."""
+        journal = Journal(self._write)
+        self.journal = journal
+        start = LineStart(
+            run=self.run,
+            input=self.input,
+            answers=dict(self.answers),
+            step_results=dict(self.step_results),
+            outputs=dict(self.outputs),
+            save_step_result=self._save_step_result,
+            **self.start,
+        )
+        self.outcome = await self.program.drive(start, saver=self.saver, journal=journal)
+        self._keep(journal.take())
+        if isinstance(self.outcome, Asked) and self.outcome.ask.place not in self.places:
+            self.asks.append(self.outcome.ask)
+        return self
+
+    async def decide(self, decision: Decision, by: str = "alice") -> "EngineRun":
+        """Answers the open question and goes on."""
+        settled = await self.settle(decision, by)
+        self.settled.append(settled)
+        self.answers[str(self.ask.interrupt_id)] = settled.answer
+        return await self.go()
+
+    async def settle(self, decision: Decision, by: str = "alice") -> Settled:
+        """Checks a decision of the open question, without taking it."""
+        ask = self.ask
+        pause = OpenPause(kind=ask.kind, shown=ask.shown, secret=ask.secret, digest=ask.digest)
+        return await self.program.settle(pause, decision, by=by, via="api")
+
+    async def approve(self, **options: Any) -> "EngineRun":
+        return await self.decide(Verdict(approved=True, **options))
+
+    async def reject(self, feedback: str | None = None) -> "EngineRun":
+        return await self.decide(Verdict(approved=False, feedback=feedback))
+
+    def restarted(self) -> "EngineRun":
+        """The same run in a new process."""
+        self.program = Program(self.program.workflow)
+        return self
+
+    @property
+    def ask(self) -> Ask:
+        """The open question."""
+        assert isinstance(self.outcome, Asked), self.outcome
+        return self.outcome.ask
+
+    @property
+    def shown_call(self) -> dict[str, Any]:
+        return self.ask.shown["call"]
+
+    @property
+    def ended(self) -> Ended:
+        assert isinstance(self.outcome, Ended), self.outcome
+        return self.outcome
+
+    @property
+    def output(self) -> Json:
+        return self.ended.output
+
+    @property
+    def error(self) -> Any:
+        assert isinstance(self.outcome, Failed), self.outcome
+        return self.outcome.error
+
+    @property
+    def places(self) -> list[str]:
+        return [ask.place for ask in self.asks]
+
+    @property
+    def events(self) -> list[Event]:
+        return [event for facts in self.facts for event in facts.events]
+
+    @property
+    def ledger(self) -> list[LedgerEntry]:
+        return [entry for facts in self.facts for entry in facts.ledger]
+
+    @property
+    def steps(self) -> dict[str, StepRecord]:
+        return {step.path: step for facts in self.facts for step in facts.steps}
+
+    @property
+    def decided_at_once(self) -> list[Ask]:
+        return [ask for facts in self.facts for ask in facts.settled]
+
+    def said(self) -> Sequence[Message]:
+        """What was said in the run; the workflow must keep history."""
+        return self.ended.history[0].messages
+
+    async def _write(self) -> None:
+        self.before_write()
+        self.writes += 1
+        self._keep(self.journal.take())
+
+    def _keep(self, facts: Facts) -> None:
+        self.facts.append(facts)
+        self.outputs |= {
+            step.path: step.output for step in facts.steps if step.output is not None
+        }
+
+    async def _save_step_result(self, call_id: CallId, name: str, value: Json) -> None:
+        self.step_results[call_id, name] = value
+
+
+async def run(workflow: Workflow, input: Json = "work", **start: Any) -> EngineRun:
+    """Starts a run and drives it until it asks or ends."""
+    return await EngineRun(workflow, input, **start).go()
+
+
