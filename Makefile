@@ -3,6 +3,8 @@
 
 PYTHONS  := python3 python3.13 python3.12 python3.11
 PIP      := .venv/bin/python -m pip -qq --disable-pip-version-check
+# The account that a service of root runs Postgres as must be able to read it.
+OPEN     := umask 022
 LOCK     := .venv/bin/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate
 SOURCES  := $(wildcard app tests examples bench migrations)
 TESTS    := $(wildcard tests/unit tests/integration tests/e2e)
@@ -70,7 +72,7 @@ clean:
 	@touch $@
 
 .venv/runtime.stamp: requirements.txt requirements-build.txt
-	@old=; for python in $(PYTHONS); do \
+	@old=; bare=; found=; for python in $(PYTHONS); do \
 		version=`$$python -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null` || continue; \
 		if ! $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then old="$$old $$version"; continue; fi; \
 		if ! $$python -c 'import ensurepip, venv' 2>/dev/null; then bare=$$python; continue; fi; \
@@ -82,6 +84,6 @@ clean:
 		echo "Signoff needs Python 3.11 or newer; found:$${old:- none}." >&2; exit 1; \
 	fi; \
 	echo "Installing into .venv with Python $$version ..."; \
-	rm -rf .venv && $$found -m venv .venv
-	@$(PIP) install --require-hashes -r requirements-build.txt -r requirements.txt
+	rm -rf .venv && $(OPEN) && $$found -m venv .venv
+	@$(OPEN) && $(PIP) install --require-hashes -r requirements-build.txt -r requirements.txt
 	@touch $@
