@@ -103,10 +103,10 @@ with lk as materialized (
   from ok, rows from (json_to_recordset(ok.doc->'audit') as (
          pause_id text, action text, by text, via text, data json))
        with ordinality as w(pause_id, action, by, via, data, n)
-), seat as (
+){before}, seat as (
   update threads t
   set {seat}
-      event_sequence = t.event_sequence + json_array_length(ok.doc->'events'),
+      event_sequence = t.event_sequence + json_array_length(ok.doc->'events'){shut},
       audit_sequence = t.audit_sequence + json_array_length(ok.doc->'audit')
   from ok where t.id = ok.id and t.tenant = ok.tenant
 )
@@ -131,9 +131,21 @@ _RUN_ENDS = """, run as (
   insert into history (thread_id, tenant, run_id, agent, messages)
   select $1, $2, $3, h.agent, h.messages
   from ok, json_to_recordset(ok.doc->'history') as h(agent text, messages json)
-), shut as (
-  update pauses p set status = 'cancelled', closed_at = clock_timestamp()
-  from ok where p.thread_id = ok.id and p.run_id = $3 and p.status = 'open'
+), closing as materialized (
+  select s.id, s.channel, ok.event_sequence + json_array_length(ok.doc->'events')
+         + row_number() over (order by s.sequence) as sequence
+  from ok, shut s
+), told_closing as (
+  insert into events (thread_id, tenant, sequence, run_id, type, data)
+  select $1, $2, c.sequence, $3, 'pause.cancelled', json_build_object('pause_id', c.id) from closing c
+), notice_closing as (
+  insert into deliveries (thread_id, id, tenant, run_id, pause_id, event_type, event_sequence, channel, status,
+                          next_attempt_at)
+  select $1, 'dlv_' || replace(gen_random_uuid()::text, '-', ''), $2, $3, c.id, 'pause.cancelled', c.sequence,
+         a.channel, 'pending', clock_timestamp()
+  from ok, closing c,
+       lateral (select value as channel from json_array_elements_text(ok.doc->'addressees')) a
+  where a.channel is null or a.channel = c.channel
 ), gone as (
   delete from checkpoints c using ok where c.thread_id = ok.id and c.run_id = $3
 ), gone_writes as (
@@ -142,20 +154,32 @@ _RUN_ENDS = """, run as (
   delete from step_results c using ok where c.thread_id = ok.id and c.run_id = $3
 )"""
 
+_SHUT = """, shut as (
+  update pauses p set status = 'cancelled', closed_at = clock_timestamp()
+  from ok where p.thread_id = ok.id and p.run_id = $3 and p.status = 'open'
+  returning p.id, p.channel, p.sequence
+)"""
+
 _CHECKPOINTS = ", " + save_ctes(first_param=7, gate="ok")
 
 _STATEMENTS: Mapping[str, str] = {
-    _STAY: _WRITE.format(seat="", rest=_CHECKPOINTS),
+    _STAY: _WRITE.format(seat="", before="", shut="", rest=_CHECKPOINTS),
     _PARK: _WRITE.format(
         seat="active_status = 'paused'," + _FREE_LEASE,
+        before="",
+        shut="",
         rest=_RUN_MOVES.format(status="paused") + _CHECKPOINTS,
     ),
     _END: _WRITE.format(
         seat="active_run_id = null, active_status = null," + _FREE_LEASE,
+        before=_SHUT,
+        shut=" + (select count(*) from shut)",
         rest=_RUN_ENDS,
     ),
     _HAND_BACK: _WRITE.format(
         seat="active_status = 'queued', ready_at = clock_timestamp()," + _FREE_LEASE,
+        before="",
+        shut="",
         rest=_RUN_MOVES.format(status="queued") + _CHECKPOINTS,
     ),
 }
@@ -198,6 +222,7 @@ async def end(
         "stop_reason": end.stop_reason,
         "error": end.error and end.error.as_json(),
     }
+    document["addressees"] = [*addressees.channels, *([None] if addressees.callback else [])]
     document["history"] = [{"agent": said.agent, "messages": said.messages} for said in end.history]
     await _write(database, _END, lease, document, seen=None, unsaved=None)
 
