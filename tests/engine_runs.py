@@ -30,9 +30,7 @@ def workflow(*tools: Tool[..., Any], model: ScriptedModel, **options: Any) -> Wo
     agent_options = {key: options.pop(key) for key in ("limits", "output") if key in options}
     agent = Agent("assistant", prompt="Help.", model=model, tools=tools, **agent_options)
     channels = options.pop("channels", [approvers])
-    return Workflow(
-        "work", version="1", input=str, steps=[agent], channels=channels, **options
-    )
+    return Workflow("work", version="1", input=str, steps=[agent], channels=channels, **options)
 
 
 def script(first: Reply, *more: Reply) -> ScriptedModel:
@@ -60,9 +58,7 @@ class EngineRun:
     def __init__(self, workflow: Workflow, input: Json = "work", **start: Any) -> None:
         self.program = Program(workflow)
         self.saver = Store()
-        self.run = RunRef(
-            tenant=DEFAULT_TENANT, thread_id=new_thread_id(), run_id=new_run_id()
-        )
+        self.run = RunRef(tenant=DEFAULT_TENANT, thread_id=new_thread_id(), run_id=new_run_id())
         self.input = input
         self.start = start
         self.answers: dict[str, Answer] = {}
@@ -74,6 +70,7 @@ class EngineRun:
         self.writes = 0
         self.outcome: Outcome | None = None
         self.before_write: Callable[[], None] = lambda: None
+        self.before_step_result: Callable[[], None] = lambda: None
 
     async def go(self) -> "EngineRun":
         """Drives it until it asks or ends, as a fresh worker would: nothing but what is stored is known."""
@@ -173,16 +170,13 @@ class EngineRun:
 
     def _keep(self, facts: Facts) -> None:
         self.facts.append(facts)
-        self.outputs |= {
-            step.path: step.output for step in facts.steps if step.output is not None
-        }
+        self.outputs |= {step.path: step.output for step in facts.steps if step.output is not None}
 
     async def _save_step_result(self, call_id: CallId, name: str, value: Json) -> None:
+        self.before_step_result()
         self.step_results[call_id, name] = value
 
 
 async def run(workflow: Workflow, input: Json = "work", **start: Any) -> EngineRun:
     """Starts a run and drives it until it asks or ends."""
     return await EngineRun(workflow, input, **start).go()
-
-

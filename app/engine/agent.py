@@ -23,7 +23,7 @@ from app.domain.json import Json
 from app.domain.message import Message
 from app.domain.pause import Answer
 from app.engine import booking, steps
-from app.engine.asking import ask_for
+from app.engine.asking import ask_for, place_of
 from app.engine.calls import (
     Turn,
     check_digest,
@@ -40,6 +40,7 @@ from app.engine.drive import Drive, LineFailed
 from app.engine.faults import reason_of
 from app.engine.models import Model, ModelAnswer, ModelError, ModelRequest
 from app.engine.running import run_call
+from app.engine.scrubbing import secrets_said
 from app.engine.served import Seat
 from app.engine.state import AgentState, LineState, OpenCall, SentCall, Work
 from app.errors import SignoffError
@@ -170,12 +171,19 @@ class _Agent:
             again = [*messages, Message(role="user", text=remark)]
             update = {"messages": again, "turn": turn.turn + 1, "calls": [], "outcomes": None}
             return Command(goto="model", update=update)
-        steps.completed(drive, self._seat.place, value)
-        said = {"agent": self._seat.agent.name, "messages": messages}
+        secrets = secrets_said(messages, self._seat.tools)
+        steps.completed(drive, self._seat.place, value, secrets)
+        return Command(update={"value": value} | self._remembered(turn, messages, secrets))
+
+    def _remembered(
+        self, turn: Turn, messages: list[Message], secrets: list[str]
+    ) -> dict[str, Json]:
+        """What outlives the visit."""
         place = f"{turn.path}#{turn.visit}"
-        return Command(
-            update={"value": value, "said": {place: said} if self._remembers else {}},
-        )
+        update: dict[str, Json] = {"secrets": {place: secrets}} if secrets else {}
+        if self._remembers:
+            update["said"] = {place: {"agent": self._seat.agent.name, "messages": messages}}
+        return update
 
     def _bare(self, text: str) -> str:
         """The answer, where JSON is wanted without the fence that models like to put around it."""
@@ -187,7 +195,7 @@ class _Agent:
         drive, calls = runtime.context, state.get("calls", [])
         asking = cast("OpenCall", first_asking(calls))
         drive.asking = partial(ask_for, self._seat, asking, drive.start.line)
-        resumed = interrupt({"place": asking["place"]})
+        resumed = interrupt({"place": place_of(asking)})
         answer = Answer.from_json(resumed["value"])
         answered = with_answer(self._seat, asking, answer)
         settled = [answered if call is asking else call for call in calls]

@@ -38,6 +38,14 @@ def open_question(call: OpenCall) -> OpenQuestion | None:
     return last if last is not None and "answer" not in last else None
 
 
+def place_of(call: OpenCall) -> str:
+    """The place of the next question about a call; a call has one approval, one result, many questions."""
+    if open_question(call) is not None:
+        return f"{call['place']}/q{len(call['questions']) - 1}"
+    is_result = call["asks"][0] == PauseKind.EXTERNAL_RESULT
+    return f"{call['place']}/result" if is_result else call["place"]
+
+
 def _approval_ask(seat: Seat, tool: ServedTool, call: OpenCall, line: str) -> Ask:
     gate, channel = tool.tool.gate, tool.tool.channel
     if gate is None:
@@ -48,7 +56,6 @@ def _approval_ask(seat: Seat, tool: ServedTool, call: OpenCall, line: str) -> As
     message = gate.message or f"May {seat.agent.name} call {tool.name}?"
     return _ask(
         seat, tool, call, line,
-        place=call["place"],
         kind=PauseKind.APPROVAL,
         policy=gate.policy(asked),
         message=message,
@@ -63,7 +70,6 @@ def _external_ask(seat: Seat, tool: ServedTool, call: OpenCall, line: str) -> As
         raise AuthoringError(f"The tool {tool.name!r} names no channel.")
     return _ask(
         seat, tool, call, line,
-        place=f"{call['place']}/result",
         kind=PauseKind.EXTERNAL_RESULT,
         policy=policy_of(Terms(), channel),
         message=f"{seat.agent.name} needs {tool.name} to be done. What came of it?",
@@ -77,7 +83,6 @@ def _question_ask(
 ) -> Ask:
     ask = _ask(
         seat, tool, call, line,
-        place=f"{call['place']}/q{len(call['questions']) - 1}",
         kind=PauseKind.INTERACTIVE,
         policy=_POLICIES.validate_python(question["policy"]),
         message=question["message"],
@@ -93,7 +98,6 @@ def _ask(
     call: OpenCall,
     line: str,
     *,
-    place: str,
     kind: PauseKind,
     policy: Policy,
     message: str,
@@ -115,7 +119,7 @@ def _ask(
         "response_schema": response_schema,
     }
     return Ask(
-        place=place,
+        place=place_of(call),
         line=line,
         kind=kind,
         level=PauseLevel.EXECUTOR,

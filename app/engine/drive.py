@@ -86,6 +86,8 @@ class Drive:
 
     start: LineStart
     journal: Journal
+    secrets: frozenset[str] = frozenset()
+    """The sensitive values of the run's input."""
     asking: Callable[[], Ask] | None = None
     """Builds the question that the line stopped with."""
     ran: set[str] = field(default_factory=set[str])

@@ -1,6 +1,7 @@
 """A workflow as it is served: compiled once, driven for many runs."""
 
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -15,7 +16,7 @@ from app.domain.facts import HistoryEntry
 from app.domain.json import InvalidJson, Json, check_json
 from app.domain.masking import mask, scrub, secrets_in
 from app.domain.pause import Settled
-from app.engine import settling, steps
+from app.engine import scrubbing, settling, steps
 from app.engine.drive import Asked, Drive, Ended, Failed, LineFailed, LineStart, Outcome
 from app.engine.faults import reason_of, wrong_fields
 from app.engine.journal import Journal
@@ -99,7 +100,8 @@ class Program:
 
         What is the run's own fault comes back as `Failed`; what the store raises goes through.
         """
-        drive = Drive(start=start, journal=journal)
+        secrets = secrets_in(start.input, self._input_schema)
+        drive = Drive(start=start, journal=journal, secrets=secrets)
         try:
             return await self._driven(drive, saver)
         except LineFailed as failure:
@@ -118,17 +120,19 @@ class Program:
         state = await graph.ainvoke(given, config, context=drive, durability="sync")
         if "__interrupt__" in state:
             return _asked(drive, state["__interrupt__"][0].id)
-        return self._ended(state)
+        return self._ended(drive, state)
 
-    def _ended(self, state: dict[str, Any]) -> Ended:
+    def _ended(self, drive: Drive, state: dict[str, Any]) -> Ended:
         try:
             value = dump(self.workflow.output, load(self.workflow.output, state["value"]))
         except Exception as error:
             raise LineFailed("invalid_output", reason_of(error)) from error
+        written = cast("dict[str, list[str]]", state.get("secrets", {})).values()
+        secrets = [*drive.secrets, *chain.from_iterable(written)]
         said = cast("dict[str, dict[str, Any]]", state.get("said", {}))
         return Ended(
             output=value,
-            shown_output=mask(value, self._output_schema),
+            shown_output=scrubbing.shown(value, self._output_schema, secrets),
             history=tuple(HistoryEntry(**each) for each in said.values()),
         )
 
@@ -137,8 +141,7 @@ class Program:
         place = self._places.get(error.step or "")
         if place is not None:
             steps.failed(drive, place)
-        secrets = secrets_in(drive.start.input, self._input_schema)
-        return Failed(error=replace(error, message=scrub(error.message, secrets)))
+        return Failed(error=replace(error, message=scrub(error.message, drive.secrets)))
 
 
 def _asked(drive: Drive, interrupt_id: str) -> Asked:
@@ -149,11 +152,17 @@ def _asked(drive: Drive, interrupt_id: str) -> Asked:
 
 def _resumed(saved: CheckpointTuple, start: LineStart) -> Command[Any] | None:
     """The answer to the pending question, if it was decided and not yet taken; else nothing new."""
-    taken = {task for task, channel, _ in saved.pending_writes or () if channel == "__resume__"}
-    for task, channel, value in saved.pending_writes or ():
-        if channel != "__interrupt__" or task in taken:
+    writes = saved.pending_writes or []
+    over = {task for task, channel, _ in writes if channel not in _CONTROL}
+    for task, channel, value in writes:
+        if channel != "__interrupt__" or task in over:
             continue
-        for each in value:
-            if each.id in start.answers:
-                return Command(resume={each.id: {"value": start.answers[each.id].as_json()}})
+        for question in value:
+            if question.id in start.answers:
+                answer = start.answers[question.id].as_json()
+                return Command(resume={question.id: {"value": answer}})
     return None
+
+
+_CONTROL = {"__interrupt__", "__resume__", "__error__", "__error_source_node__"}
+"""What a task of LangGraph may have written without having ended."""

@@ -61,10 +61,14 @@ def merged(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any
 
 
 class LineState(TypedDict, total=False):
-    """The state of a line: the value in hand, and what its agents were told and said, by place."""
+    """The state of a line: the value in hand, and by place of its agents' visits what was said in them.
+
+    `secrets` are the sensitive values that their models wrote.
+    """
 
     value: Json
     said: Annotated[dict[str, Json], merged]
+    secrets: Annotated[dict[str, list[str]], merged]
 
 
 class Work(TypedDict, total=False):
@@ -80,6 +84,7 @@ class AgentState(TypedDict, total=False):
     value: Json
     visit: int
     said: Annotated[dict[str, Json], merged]
+    secrets: Annotated[dict[str, list[str]], merged]
     turn: int  # how often the model has answered
     called: int  # how many calls it has proposed
     messages: list[Message]

@@ -1,9 +1,11 @@
 """Notes how a step goes."""
 
+from collections.abc import Iterable
+
 from app.domain.event import Event, EventType
 from app.domain.json import Json
-from app.domain.masking import mask
 from app.domain.step import StepRecord, StepStatus
+from app.engine import scrubbing
 from app.engine.drive import Drive
 from app.engine.served import StepPlace
 
@@ -14,11 +16,12 @@ def started(drive: Drive, place: StepPlace) -> None:
     drive.journal.record(_record(place, StepStatus.RUNNING))
 
 
-def completed(drive: Drive, place: StepPlace, output: Json) -> None:
-    """The step has given its output."""
+def completed(drive: Drive, place: StepPlace, output: Json, secrets: Iterable[str] = ()) -> None:
+    """The step has given its output; `secrets` are struck out of what is shown of it."""
     _note(drive, place, EventType.STEP_COMPLETED)
     drive.outputs[place.path] = output
-    shown = mask(output, place.output_schema)
+    secrets = [*secrets, *drive.secrets]
+    shown = scrubbing.shown(output, place.output_schema, secrets)
     drive.journal.record(_record(place, StepStatus.COMPLETED, output=output, shown_output=shown))
 
 

@@ -149,11 +149,20 @@ async def test_proposed_edited_and_effective_arguments_are_all_kept() -> None:
 @pytest.mark.parametrize(
     ("decision", "pointer"),
     [
-        (Verdict(approved=True, override_arguments={"to": "eve", "amount": 0}), "/override_arguments/amount"),
+        (
+            Verdict(approved=True, override_arguments={"to": "eve", "amount": 0}),
+            "/override_arguments/amount",
+        ),
         (Verdict(approved=True, override_arguments={"to": "eve"}), "/override_arguments/amount"),
-        (Verdict(approved=True, override_arguments={"to": "e\0", "amount": 1}), "/override_arguments/to"),
+        (
+            Verdict(approved=True, override_arguments={"to": "e\0", "amount": 1}),
+            "/override_arguments/to",
+        ),
         (Verdict(approved=True, override_arguments=[1]), "/override_arguments"),
-        (Verdict(approved=False, override_arguments={"to": "e", "amount": 1}), "/override_arguments"),
+        (
+            Verdict(approved=False, override_arguments={"to": "e", "amount": 1}),
+            "/override_arguments",
+        ),
         (Verdict(approved=True, override_output="x"), "/override_output"),
         (Value(value=True), "/approved"),
         (Action(action="run"), "/approved"),
@@ -321,5 +330,3 @@ async def test_a_rejection_leaves_no_call_without_an_answer_in_the_next_request(
     await paused.restarted().reject()
     roles = [message.role for message in requests[-1].messages]
     assert roles == ["system", "user", "assistant", "tool", "tool"]
-
-

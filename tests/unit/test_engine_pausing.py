@@ -199,7 +199,9 @@ async def test_a_call_id_of_an_earlier_run_is_not_taken_again() -> None:
 
 async def test_a_missing_call_id_is_assigned() -> None:
     desk = Desk()
-    ended = await run(workflow(*desk.tools, model=script(call_tool("look", {"at": "it"})), history=1))
+    ended = await run(
+        workflow(*desk.tools, model=script(call_tool("look", {"at": "it"})), history=1)
+    )
     _, proposal, answer, _ = ended.said()
     assert proposal.get("calls", [])[0]["id"].startswith("call_")
     assert answer.get("call_id") == proposal.get("calls", [])[0]["id"]
@@ -257,7 +259,11 @@ async def test_a_channel_of_ones_own_sees_what_is_asked() -> None:
 
 
 async def test_where_an_automatic_channel_fails_a_person_is_asked(caplog: Any) -> None:
-    for wrong in (RuntimeError("broken"), Value(value=1), Verdict(approved=True, override_output=1)):
+    for wrong in (
+        RuntimeError("broken"),
+        Value(value=1),
+        Verdict(approved=True, override_output=1),
+    ):
         rule = Rule(wrong)
         desk = Desk(rule)
         paused = await run(workflow(*desk.tools, model=script(letter("bob")), channels=[rule]))

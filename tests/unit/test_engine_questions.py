@@ -135,7 +135,9 @@ async def test_the_schema_of_an_answer_says_what_is_accepted() -> None:
     assert not validator.is_valid({})
 
 
-@pytest.mark.parametrize("decision", [Decline(feedback="ask me later"), Verdict(approved=False, feedback="ask me later")])
+@pytest.mark.parametrize(
+    "decision", [Decline(feedback="ask me later"), Verdict(approved=False, feedback="ask me later")]
+)
 async def test_a_question_that_is_declined_reaches_the_model_as_a_tool_error(
     decision: Decision,
 ) -> None:
@@ -338,7 +340,7 @@ async def test_two_tasks_of_a_tool_that_run_one_step_run_it_once() -> None:
 
     @tool
     async def both(context: ToolContext) -> list[int]:
-        return await asyncio.gather(context.step("one", slowly), context.step("one", slowly))
+        return list(await asyncio.gather(context.step("one", slowly), context.step("one", slowly)))
 
     ended = await run(workflow(both, model=script(call_tool(both))))
     assert ended.output == "[1,1]"
@@ -355,11 +357,11 @@ async def test_a_step_whose_result_is_not_stored_ends_the_run_not_the_call() -> 
         except Exception:  # noqa: BLE001
             return "never mind"
 
-    async def lost(*_: object) -> None:
+    def fail() -> None:
         raise StoreGone
 
     broken = EngineRun(workflow(careless, model=script(call_tool(careless))))
-    broken._save_step_result = lost  # pyright: ignore[reportPrivateUsage]
+    broken.before_step_result = fail
     with pytest.raises(StoreGone):
         await broken.go()
 

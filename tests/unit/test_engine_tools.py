@@ -253,9 +253,7 @@ async def test_every_model_call_and_every_tool_call_stands_in_the_ledger_once() 
         return f"paid {amount}"
 
     spent = Usage(input_tokens=10, output_tokens=2, cost=Decimal("0.01"))
-    replies = call_tools(
-        call_tool(pay, amount=1), call_tool(pay, amount=2), call_tool("unknown")
-    )
+    replies = call_tools(call_tool(pay, amount=1), call_tool(pay, amount=2), call_tool("unknown"))
     model = script(Reply(calls=replies.calls, usage=spent), reply_with("done", usage=spent))
     paused = await run(workflow(pay, model=model))
     assert [entry.input_tokens for entry in paused.ledger if entry.kind is LedgerKind.MODEL] == [10]

@@ -1,0 +1,87 @@
+"""What is gathered, when it must be written, and that nothing of it is lost."""
+
+import asyncio
+
+import pytest
+
+from app.domain.event import Event, EventType
+from app.domain.facts import Facts
+from app.domain.ledger import LedgerEntry, LedgerKind
+from app.domain.step import StepRecord, StepStatus
+from app.engine.journal import Journal
+
+EVENT = Event(type=EventType.STEP_STARTED)
+COST = LedgerEntry(place="a#0.0", kind=LedgerKind.MODEL, agent="a", name="m")
+
+
+class Writer:
+    """Writes a journal, slowly, as one statement at a time."""
+
+    def __init__(self) -> None:
+        self.written: list[Facts] = []
+        self.writing = 0
+        self.journal = Journal(self.write)
+
+    async def write(self) -> None:
+        self.writing += 1
+        assert self.writing == 1, "one write at a time"
+        facts = self.journal.take()
+        await asyncio.sleep(0)
+        self.written.append(facts)
+        self.writing -= 1
+
+
+async def test_a_barrier_writes_only_what_could_not_be_had_again() -> None:
+    writer = Writer()
+    writer.journal.note(EVENT)
+    await writer.journal.barrier()
+    assert writer.written == []
+    writer.journal.book(COST)
+    await writer.journal.barrier()
+    await writer.journal.barrier()
+    assert writer.written == [Facts(events=(EVENT,), ledger=(COST,))]
+
+
+async def test_barriers_at_the_same_moment_write_once() -> None:
+    writer = Writer()
+    writer.journal.keep()
+    await asyncio.gather(*(writer.journal.barrier() for _ in range(5)))
+    assert len(writer.written) == 1
+
+
+async def test_a_flush_writes_at_once_and_leaves_the_next_barrier_to_write_again() -> None:
+    writer = Writer()
+    writer.journal.book(COST)
+    await asyncio.gather(writer.journal.flush(), writer.journal.flush())
+    assert [facts.ledger for facts in writer.written] == [(COST,), ()]
+    await writer.journal.barrier()
+    assert len(writer.written) == 3
+
+
+async def test_a_write_that_failed_loses_nothing() -> None:
+    async def fail() -> None:
+        facts = journal.take()
+        journal.book(later)
+        journal.put_back(facts)
+        raise ConnectionError
+
+    later = LedgerEntry(place="a#0.1", kind=LedgerKind.MODEL, agent="a", name="m")
+    journal = Journal(fail)
+    journal.note(EVENT)
+    journal.book(COST)
+    with pytest.raises(ConnectionError):
+        await journal.barrier()
+    assert journal.take() == Facts(events=(EVENT,), ledger=(COST, later))
+
+
+def test_a_step_stands_in_the_journal_as_it_stands_last() -> None:
+    journal = Writer().journal
+    started = StepRecord(path="w/a", name="a", type="function", index=0, status=StepStatus.RUNNING)
+    ended = StepRecord(
+        path="w/a", name="a", type="function", index=0, status=StepStatus.COMPLETED, output=1
+    )
+    journal.record(started)
+    facts = journal.take()
+    journal.record(ended)
+    journal.put_back(facts)
+    assert journal.take().steps == (ended,)

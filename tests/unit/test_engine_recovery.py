@@ -1,0 +1,255 @@
+"""A line goes on from its checkpoint: after every crash, and only with the decision of its own question."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import pytest
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata
+from langgraph.errors import UnknownInterruptError
+from langgraph.graph import START, StateGraph
+from langgraph.types import Command, interrupt
+
+from app.authoring import (
+    Agent,
+    ModelRequest,
+    Question,
+    Reply,
+    ScriptedModel,
+    StepContext,
+    ToolContext,
+    Workflow,
+    call_tool,
+    call_tools,
+    reply_with,
+    tool,
+)
+from app.domain.decision import Value, Verdict
+from app.domain.pause import PauseKind
+from app.engine.drive import Asked, Ended
+from app.engine.program import STRICT_RESUME
+from tests.engine_runs import EngineRun, Store, approvers, run, script, workflow
+
+
+async def test_langgraph_still_refuses_an_answer_to_a_question_that_is_not_pending() -> None:
+    """The engine relies on a key that LangGraph does not document."""
+
+    async def ask(state: dict[str, Any]) -> dict[str, Any]:
+        return {"heard": interrupt("?")}
+
+    graph: Any = StateGraph(cast("Any", dict))
+    graph.add_node("ask", ask)
+    graph.add_edge(START, "ask")
+    compiled = graph.compile(checkpointer=Store())
+    config: RunnableConfig = {"configurable": {"thread_id": "t", STRICT_RESUME: True}}
+    asked = await compiled.ainvoke({}, config)
+    (pending,) = asked["__interrupt__"]
+    with pytest.raises(UnknownInterruptError):
+        await compiled.ainvoke(Command(resume={"0" * 32: {"value": 1}}), config)
+    await compiled.ainvoke(Command(resume={pending.id: {"value": 1}}), config)
+    with pytest.raises(UnknownInterruptError):
+        await compiled.ainvoke(Command(resume={pending.id: {"value": 1}}), config)
+
+
+ran: list[str] = []
+
+
+@tool(channel=approvers)
+async def pay(context: ToolContext, to: str) -> str:
+    ran.append(f"pay {to} {context.call_id}")
+    account = await context.pause(Question("From where?", answer=str))
+    ran.append(f"paid {to} {context.call_id}")
+    return f"paid {to} from {account}"
+
+
+@tool
+async def look(context: ToolContext) -> str:
+    ran.append(f"look {context.call_id}")
+    return "seen"
+
+
+async def prepare(context: StepContext, text: str) -> str:
+    ran.append("prepare")
+    return f"prepared {text}"
+
+
+async def finish(context: StepContext, text: str) -> str:
+    ran.append("finish")
+    return f"{text}, finished"
+
+
+def cashier() -> Agent:
+    def answer(request: ModelRequest) -> Reply:
+        ran.append(f"model {request.turn}")
+        if request.turn == 0:
+            return call_tools(call_tool(pay, to="bob"), call_tool(look), call_tool(pay, to="eve"))
+        return reply_with("; ".join(each.text for each in request.messages if each.role == "tool"))
+
+    return Agent("cashier", prompt="", model=ScriptedModel(answer), tools=[pay, look])
+
+
+ALONE = [cashier()]
+AMONG = [prepare, cashier(), finish]
+
+
+def served(steps: Sequence[Any]) -> Workflow:
+    return Workflow("shop", version="1", input=str, steps=steps, channels=[approvers], history=1)
+
+
+class Crash(BaseException):
+    """The process dies here."""
+
+
+class CrashingStore(Store):
+    """Dies at one of its operations, before or after having written."""
+
+    def __init__(self, at: int, *, after: bool) -> None:
+        super().__init__()
+        self.left = at
+        self.after = after
+
+    def _count(self, write: Callable[[], Any]) -> Any:
+        self.left -= 1
+        if self.left == 0 and not self.after:
+            raise Crash
+        written = write()
+        if self.left == 0:
+            raise Crash
+        return written
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        return self._count(lambda: self.put(config, checkpoint, metadata, new_versions))
+
+    async def aput_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        self._count(lambda: self.put_writes(config, writes, task_id, task_path))
+
+
+async def survive(steps: Sequence[Any], store: Store) -> EngineRun:
+    """Runs to the end, with a new process after every crash."""
+    ran.clear()
+    living = EngineRun(served(steps), "cash")
+    living.saver = store
+    while True:
+        try:
+            await living.restarted().go()
+        except Crash:
+            continue
+        match living.outcome:
+            case Asked(ask=ask) if ask.kind is PauseKind.APPROVAL:
+                decision = Verdict(approved=ask.shown["call"]["arguments"]["to"] == "bob")
+            case Asked():
+                decision = Value(value="till")
+            case _:
+                return living
+        settled = await living.settle(decision)
+        living.answers[str(living.ask.interrupt_id)] = settled.answer
+
+
+@pytest.mark.parametrize("steps", [ALONE, AMONG], ids=["alone", "among others"])
+async def test_without_a_crash_every_effect_happens_once(steps: Sequence[Any]) -> None:
+    ended = await survive(steps, Store())
+    pauses = ended.places
+    assert pauses == [
+        "shop/cashier#0.0.0",
+        "shop/cashier#0.0.2",
+        "shop/cashier#0.0.0/q0",
+    ]
+    assert Counter(each.split(" run_")[0] for each in ran) == Counter(
+        ["model 0", "pay bob", "look", "pay bob", "paid bob", "model 1"]
+        + (["prepare", "finish"] if steps is AMONG else [])
+    )
+
+
+@pytest.mark.parametrize("steps", [ALONE, AMONG], ids=["alone", "among others"])
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+async def test_a_crash_at_any_write_changes_no_outcome(steps: Sequence[Any], after: bool) -> None:
+    calm = await survive(steps, Store())
+    for at in range(1, 100):
+        store = CrashingStore(at, after=after)
+        ended = await survive(steps, store)
+        if store.left > 0:
+            assert at > 10, "there were writes to crash at"
+            return
+        assert isinstance(ended.outcome, Ended)
+        assert ended.output == calm.output
+        assert ended.places == calm.places, "no question is asked twice or left out"
+        paid = [each for each in ran if each.startswith("paid")]
+        assert 1 <= len(paid) <= 2
+        assert len(set(paid)) == 1, "run again, a call has the same id"
+        assert not any("eve" in each for each in ran), "what was rejected never runs"
+        assert len(ran) <= 6 + 2 + 3, "no more is repeated than was in flight"
+    raise AssertionError("the run did not end")
+
+
+async def test_a_line_that_has_ended_gives_its_output_again() -> None:
+    ended = await run(workflow(model=script(reply_with("done")), history=1))
+    first = ended.ended
+    await ended.restarted().go()
+    assert ended.ended == first
+
+
+async def test_a_decision_of_another_question_does_not_answer_the_open_one() -> None:
+    model = script(call_tools(call_tool(pay, to="bob"), call_tool(pay, to="eve")))
+    paused = await run(workflow(pay, model=model))
+    await paused.approve()
+    second = paused.ask.place
+    await paused.restarted().go()  # the first decision is still among the answers
+    assert paused.ask.place == second
+    paused.answers["0" * 32] = paused.settled[0].answer
+    await paused.restarted().go()
+    assert paused.ask.place == second
+
+
+async def test_the_store_failing_is_no_fault_of_the_run() -> None:
+    class StoreGone(Exception):
+        pass
+
+    def fail() -> None:
+        raise StoreGone
+
+    broken = EngineRun(workflow(look, model=script(call_tool(look))))
+    broken.before_write = fail
+    with pytest.raises(StoreGone):
+        await broken.go()
+
+
+async def test_what_a_model_answered_is_written_before_a_tool_runs() -> None:
+    order: list[str] = []
+
+    @tool
+    async def act() -> str:
+        order.append("act")
+        return "acted"
+
+    going = EngineRun(workflow(act, model=script(call_tool(act))))
+    going.before_write = lambda: order.append("write")
+    await going.go()
+    assert order == ["write", "act", "write"]
+
+
+async def test_going_on_after_a_decision_writes_nothing_before_the_tool_runs() -> None:
+    order: list[str] = []
+
+    @tool(channel=approvers)
+    async def act() -> str:
+        order.append("act")
+        return "acted"
+
+    paused = await run(workflow(act, model=script(call_tool(act))))
+    assert paused.writes == 0
+    paused.before_write = lambda: order.append("write")
+    await paused.approve()
+    assert order == ["act", "write"]
