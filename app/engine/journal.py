@@ -58,8 +58,12 @@ class Journal:
             return
         async with self._writing:
             if self._lasting:  # another call may have written while this one waited
-                await self._write()
-                self._lasting = False
+                self._lasting = False  # what comes while this is written has to be written next
+                try:
+                    await self._write()
+                except BaseException:
+                    self._lasting = True
+                    raise
 
     async def flush(self) -> None:
         """Writes at once, while calls are still running.

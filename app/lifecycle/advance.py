@@ -38,6 +38,7 @@ async def advance(site: Site, work: Work) -> None:
     except StoreUnavailable as error:
         log.warning("store lost", extra={"run_id": run.run_id, "reason": error.values["reason"]})
     finally:
+        site.hands.leave(run.run_id)
         site.waiters.wake(run.run_id)
         if work.from_queue:
             site.tell_others(settled_hint(run.run_id))

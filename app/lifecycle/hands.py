@@ -94,6 +94,11 @@ class Hands:
         self._tasks[run_id] = task
         task.add_done_callback(lambda _: self._ended(run_id, task))
 
+    def leave(self, run_id: RunId) -> None:
+        """Says that the current task has nothing more to do for a run: whoever waits for it may look now."""
+        if self._tasks.get(run_id) is asyncio.current_task():
+            del self._tasks[run_id]
+
     def stop(self, run_id: RunId) -> None:
         """Stops advancing a run that is not this worker's any more."""
         if task := self._tasks.get(run_id):
