@@ -34,6 +34,10 @@ def new_worker_id() -> str:
     return f"wrk_{_sortable_hex()}"
 
 
+def new_request_id() -> str:
+    return f"req_{_sortable_hex()}"
+
+
 def _sortable_hex() -> str:
     """A version 7 UUID (RFC 9562) without dashes: 48 bits of Unix milliseconds, then random bits."""
     stamp = time.time_ns() // 1_000_000

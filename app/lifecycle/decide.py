@@ -92,13 +92,14 @@ async def decide(
     try:
         settled = await _settle(site, principal, pause, request)
         return await take(site, pause, settled, key=key)
-    except KeyTaken:
-        row = await earlier(site.database, principal.tenant, key)
-        return _replayed(principal, request, row and row.resource)
-    except SignoffError as error:
-        await pauses.refuse(
-            site.database, pause, by=principal.name, via=request.via, code=error.code
-        )
+    except (KeyTaken, SignoffError) as error:
+        # The same request may have come twice at once: then the other one is what closed the pause.
+        if row := await earlier(site.database, principal.tenant, key):
+            return _replayed(principal, request, row.resource)
+        if isinstance(error, SignoffError):
+            await pauses.refuse(
+                site.database, pause, by=principal.name, via=request.via, code=error.code
+            )
         raise
 
 

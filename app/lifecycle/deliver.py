@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 from collections import Counter
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, cast
 
@@ -17,10 +18,12 @@ from app.domain.principal import Principal
 from app.errors import Conflict, SignoffError
 from app.lifecycle import read
 from app.lifecycle.decide import DecideRequest, decide
+from app.lifecycle.keys import earlier, note
 from app.lifecycle.read import DeliveryNotFound
 from app.lifecycle.site import Site
 from app.storage import deliveries, reads
 from app.storage.deliveries import DueDelivery
+from app.storage.runs import Key
 
 log = logging.getLogger(__name__)
 
@@ -88,8 +91,23 @@ class Post:
         task.add_done_callback(done)
 
 
-async def retry(site: Site, principal: Principal, delivery_id: DeliveryId) -> dict[str, Any]:
-    """Sends a dead delivery again, under its old id. Raises `DeliveryNotFound`, `NotDead`."""
+@dataclass(frozen=True, kw_only=True)
+class Retried:
+    """A delivery as it is after it was sent on its way again, now or before under the same key."""
+
+    delivery: dict[str, Any]
+    is_replay: bool = False
+
+
+async def retry(
+    site: Site, principal: Principal, delivery_id: DeliveryId, *, key: Key | None = None
+) -> Retried:
+    """Sends a dead delivery again, under its old id.
+
+    Raises `DeliveryNotFound`, `NotDead` and `IdempotencyMismatch`.
+    """
+    if await earlier(site.database, principal.tenant, key):
+        return Retried(delivery=await read.delivery(site, principal, delivery_id), is_replay=True)
     if not await deliveries.retry(site.database, principal.tenant, delivery_id):
         found = await reads.delivery(site.database, principal.tenant, delivery_id)
         if found is None:
@@ -99,7 +117,11 @@ async def retry(site: Site, principal: Principal, delivery_id: DeliveryId) -> di
             delivery_id=delivery_id,
         )
     site.deliveries_due.set()
-    return await read.delivery(site, principal, delivery_id)
+    found = await read.delivery(site, principal, delivery_id)
+    is_replay = await note(
+        site.database, principal.tenant, key, thread_id=found["thread_id"], resource=delivery_id
+    )
+    return Retried(delivery=found, is_replay=is_replay)
 
 
 async def _deliver(site: Site, delivery: DueDelivery) -> None:

@@ -28,3 +28,18 @@ async def earlier(database: Database, tenant: TenantId, key: Key | None) -> KeyR
             "This Idempotency-Key came with another request before: use a new one for a new request."
         )
     return row
+
+
+async def note(
+    database: Database, tenant: TenantId, key: Key | None, *, thread_id: str, resource: str
+) -> bool:
+    """Notes the key of a request that was harmless to repeat; says whether another one noted it before.
+
+    Raises `IdempotencyMismatch`.
+    """
+    if key is None:
+        return False
+    is_new = await idempotency.note(
+        database, tenant, key.key, request=key.request, thread_id=thread_id, resource=resource
+    )
+    return not is_new and await earlier(database, tenant, key) is not None

@@ -17,6 +17,7 @@ from app.lifecycle.waiting import LOOK_AGAIN
 from app.storage import migrate, reads, threads
 from app.storage.database import StoreUnavailable
 from app.storage.reads import Listed, Page
+from app.storage.reads import Position as Position  # for whoever makes a `Page`
 from app.storage.threads import ThreadRow
 
 
@@ -44,7 +45,7 @@ async def settled_run(site: Site, ref: RunRef, woken: asyncio.Event, *, seconds:
     ends = clock() + seconds
     principal = Principal(tenant=ref.tenant)
     if site.hands.has(ref.run_id):
-        await _wait(woken, seconds)
+        await _wait(woken, min(seconds, LOOK_AGAIN))
     while True:
         woken.clear()
         view = await run(site, principal, ref.thread_id, ref.run_id)
@@ -72,9 +73,22 @@ async def thread(site: Site, principal: Principal, thread_id: ThreadId) -> Threa
     return row
 
 
+def thread_view(row: ThreadRow) -> View:
+    """A thread as callers see it, with the unfinished run it has, if any."""
+    is_active = row.active_run_id is not None
+    return {
+        "id": row.id,
+        "workflow": row.workflow,
+        "metadata": row.metadata,
+        "active_run": {"id": row.active_run_id, "status": row.active_status} if is_active else None,
+        "created_at": row.created_at,
+    }
+
+
 async def list_threads(site: Site, principal: Principal, page: Page) -> Listed:
     """Threads, newest first."""
-    return await reads.list_threads(site.database, principal.tenant, page)
+    listed = await reads.list_threads(site.database, principal.tenant, page)
+    return Listed(items=[thread_view(ThreadRow(**item)) for item in listed.items], next=listed.next)
 
 
 async def list_runs(site: Site, principal: Principal, thread_id: ThreadId, page: Page) -> Listed:
@@ -115,6 +129,19 @@ async def list_deliveries(
 ) -> Listed:
     """Deliveries over all runs, newest first."""
     return await reads.list_deliveries(site.database, principal.tenant, filters, page)
+
+
+def workflows(site: Site) -> list[View]:
+    """The workflows that are served here, without their parts."""
+    return [
+        {"name": each.name, "version": each.version, "fingerprint": each.fingerprint}
+        for each in site.catalog.latest
+    ]
+
+
+def workflow(site: Site, name: str) -> View:
+    """Everything that may be known of a workflow. Raises `UnknownWorkflow`."""
+    return site.catalog.named(name).workflow.description()
 
 
 async def why_not_ready(site: Site) -> str | None:

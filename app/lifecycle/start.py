@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
-from app.domain.ids import RunId, TenantId, ThreadId
+from app.domain.ids import PauseId, RunId, TenantId, ThreadId
 from app.domain.json import Json
 from app.domain.pause import PauseStatus
 from app.domain.principal import Principal
@@ -75,9 +75,11 @@ async def start(
     run = RunRef(tenant=principal.tenant, thread_id=request.thread_id, run_id=run_id)
     try:
         return await _start(site, program, checked, request, run, key)
-    except KeyTaken:
-        row = await earlier(site.database, principal.tenant, key)
-        return _replay(principal.tenant, row and row.thread_id, row and row.resource)
+    except (KeyTaken, Conflict):
+        # The same request may have come twice at once: then the other one is what made the thread busy.
+        if row := await earlier(site.database, principal.tenant, key):
+            return _replay(principal.tenant, row.thread_id, row.resource)
+        raise
 
 
 async def _start(
@@ -168,22 +170,27 @@ async def _not_free(site: Site, run: RunRef) -> NotFound | Conflict:
             thread_id=run.thread_id,
         )
     if thread.active_status == RunStatus.PAUSED and thread.active_run_id:
-        open_pauses = await reads.list_pauses(
-            site.database,
-            run.tenant,
-            {"run_id": thread.active_run_id, "status": PauseStatus.OPEN},
-            reads.Page(limit=100),
-        )
         return ThreadPaused(
             "A run of this thread waits for a decision: decide it, cancel it, or start with "
             'if_paused: "supersede".',
             run_id=thread.active_run_id,
-            pause_ids=[pause["id"] for pause in open_pauses.items],
+            pause_ids=await open_pauses(site, run.tenant, thread.active_run_id),
         )
     return ThreadBusy(
         "A run of this thread is still going on: wait for it, or cancel it.",
         run_id=thread.active_run_id,
     )
+
+
+async def open_pauses(site: Site, tenant: TenantId, run_id: RunId) -> list[PauseId]:
+    """The ids of the pauses that a run waits at."""
+    listed = await reads.list_pauses(
+        site.database,
+        tenant,
+        {"run_id": run_id, "status": PauseStatus.OPEN},
+        reads.Page(limit=100),
+    )
+    return [PauseId(pause["id"]) for pause in listed.items]
 
 
 def _replay(tenant: TenantId, thread_id: str | None, run_id: str | None) -> Accepted:

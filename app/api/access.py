@@ -1,0 +1,83 @@
+"""Gives every request an id and a line in the log, and an answer where nothing else has one.
+
+A line has a fixed message and the method, the route (never the path, which has ids), the status and the time.
+"""
+
+import logging
+import re
+import time
+from typing import Final
+
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from structlog.contextvars import bound_contextvars
+
+from app.api.problems import internal_error
+from app.domain.ids import new_request_id
+
+log = logging.getLogger(__name__)
+
+REQUEST_ID: Final = "x-request-id"
+_ACCEPTED: Final = re.compile(r"[\x21-\x7e]{1,128}")
+_QUIET: Final = {"/livez", "/readyz"}
+
+
+class Access:
+    """The outermost layer. Pure ASGI, so that it costs next to nothing."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        answer = _Answer(send, _request_id(scope))
+        began = time.perf_counter()
+        with bound_contextvars(request_id=answer.request_id):
+            try:
+                await self._app(scope, receive, answer.send)
+            except Exception:
+                log.exception("request broke")
+                if not answer.status:
+                    await internal_error()(scope, receive, answer.send)
+            finally:
+                _note(scope, answer.status, time.perf_counter() - began)
+
+
+class _Answer:
+    """An answer on its way: takes the id along and keeps the status. No status: nothing was sent."""
+
+    def __init__(self, send: Send, request_id: str) -> None:
+        self._send = send
+        self.request_id = request_id
+        self.status = 0
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            MutableHeaders(scope=message)[REQUEST_ID] = self.request_id
+        await self._send(message)
+
+
+def _request_id(scope: Scope) -> str:
+    """The caller's own id for the request, where it has one that may stand in a log, else a new one."""
+    for name, value in scope["headers"]:
+        if name == REQUEST_ID.encode():
+            given = value.decode("latin-1")
+            return given if _ACCEPTED.fullmatch(given) else new_request_id()
+    return new_request_id()
+
+
+def _note(scope: Scope, status: int, seconds: float) -> None:
+    route = getattr(scope.get("route"), "path", None)
+    log.log(
+        logging.DEBUG if route in _QUIET else logging.INFO,
+        "request",
+        extra={
+            "method": scope["method"],
+            "route": route,
+            "status": status,
+            "ms": round(seconds * 1000, 1),
+        },
+    )

@@ -1,0 +1,107 @@
+"""Puts the API together, and describes it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+from starlette.middleware.cors import CORSMiddleware
+
+from app.api import deliveries, health, pauses, problems, resume, runs, threads, workflows
+from app.api.access import Access
+from app.api.intake import Intake
+from app.lifecycle.site import Site
+
+API_VERSION = "0.1.0"
+"""Of the contract, which the document describes."""
+
+MAX_BODY_BYTES = 1024 * 1024
+
+_SENT = (
+    "Authorization",
+    "Content-Type",
+    "Idempotency-Key",
+    "If-Match",
+    "Last-Event-ID",
+    "Prefer",
+    "X-Request-ID",
+)
+_READ = (
+    "Idempotency-Replayed",
+    "Link",
+    "Location",
+    "Preference-Applied",
+    "Retry-After",
+    "X-Request-ID",
+)
+_DESCRIPTION = """\
+Runs agent workflows and stops them, durably, wherever a person has to decide.
+
+Start a run in a thread; where it is `paused`, its `pause` says what is asked, and
+`POST /threads/{thread_id}/resume` takes the decision. Times are UTC. Errors are RFC 9457 problems with a `code`.
+"""
+
+
+def application(
+    site: Site, *, max_body_bytes: int = MAX_BODY_BYTES, cors_origins: Sequence[str] = ()
+) -> FastAPI:
+    """The API over a site. Browsers of `cors_origins` may use it, and of no others."""
+    api = _api()
+    api.state.site = site
+    api.add_middleware(Intake, max_body_bytes=max_body_bytes)
+    if cors_origins:
+        api.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(cors_origins),
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=_SENT,
+            expose_headers=_READ,
+        )
+    api.add_middleware(Access)
+    return api
+
+
+def document() -> dict[str, Any]:
+    """The API as an OpenAPI document, the same on every call."""
+    return _api().openapi()
+
+
+def _api() -> FastAPI:
+    api = FastAPI(
+        title="Signoff",
+        version=API_VERSION,
+        description=_DESCRIPTION,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=_operation_id,
+    )
+    for routes in (threads, runs, resume, pauses, workflows, deliveries, health):
+        api.include_router(routes.router)
+    problems.install(api)
+    api.openapi = lambda: _described(api)
+    return api
+
+
+def _operation_id(route: APIRoute) -> str:
+    return route.name
+
+
+def _described(api: FastAPI) -> dict[str, Any]:
+    if api.openapi_schema is None:
+        described = get_openapi(
+            title=api.title, version=api.version, description=api.description, routes=api.routes
+        )
+        for path in described["paths"].values():
+            for operation in path.values():
+                _say_problems(operation)
+        api.openapi_schema = described
+    return api.openapi_schema
+
+
+def _say_problems(operation: dict[str, Any]) -> None:
+    """Errors have a media type of their own, which FastAPI's `responses` cannot say beside a model."""
+    for status, response in operation["responses"].items():
+        if int(status) >= 400:
+            response["content"] = {problems.MEDIA_TYPE: response["content"].pop("application/json")}

@@ -1,0 +1,63 @@
+"""What the document says of answers: schemas for the good ones, problems for the others, headers for both."""
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+from pydantic import BaseModel
+
+from app.api.schemas import Problem
+
+Responses: TypeAlias = dict[int | str, dict[str, Any]]
+
+_PROBLEMS: Final[Mapping[int, str]] = {
+    404: "There is no such thing: `not_found`.",
+    409: "It does not fit what is so by now.",
+    412: "The decision is about something else than what the pause shows: `digest_mismatch`.",
+    413: "The body is too large: `body_too_large`.",
+    415: "The body is not said to be JSON: `unsupported_media_type`.",
+    422: "The request is wrong: `invalid_request`; `errors` say where.",
+    503: "Postgres cannot be reached; nothing is known to have been written: try again.",
+}
+_BODY: Final = (413, 415)
+_EVERYWHERE: Final = (422, 503)
+_HEADERS: Final[Mapping[str, str]] = {
+    "Location": "The path of what was made, or of what to look at again.",
+    "Retry-After": "Seconds after which to look again.",
+    "Preference-Applied": "What of `Prefer` was obeyed.",
+    "Idempotency-Replayed": "`true` where the same request was made before, and nothing was done now.",
+    "Link": 'The next page, as `rel="next"`.',
+}
+
+
+def answers(
+    good: Mapping[int, tuple[type[BaseModel] | None, str, tuple[str, ...]]],
+    *problems: int,
+    conflicts: tuple[str, ...] = (),
+    takes_body: bool = False,
+) -> Responses:
+    """The answers of a route: the good ones with model, words and headers; then problems by status.
+
+    `conflicts` are the codes that a 409 can have. What every route can answer is added.
+    """
+    documented: Responses = {status: _good(*each) for status, each in good.items()}
+    others = [*problems, *(_BODY if takes_body else ()), *_EVERYWHERE]
+    for status in sorted({*others, *((409,) if conflicts else ())}):
+        words = _PROBLEMS[status]
+        if status == 409:
+            words += " Codes: " + ", ".join(f"`{code}`" for code in conflicts) + "."
+        documented[status] = {"model": Problem, "description": words}
+    return documented
+
+
+def _good(
+    model: type[BaseModel] | None, description: str, headers: tuple[str, ...]
+) -> dict[str, Any]:
+    said = {
+        name: {"description": _HEADERS[name], "schema": {"type": "string"}} for name in headers
+    }
+    answer: dict[str, Any] = {"description": description}
+    if model:
+        answer["model"] = model
+    if said:
+        answer["headers"] = said
+    return answer

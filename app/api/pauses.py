@@ -1,0 +1,49 @@
+"""Routes of pauses: the inbox, across all runs."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.api import schemas
+from app.api.answers import JsonResponse
+from app.api.auth import Caller
+from app.api.documented import answers
+from app.api.ids import ID_PATTERN, PausePath
+from app.api.paging import PageQuery, listing
+from app.api.served import Served
+from app.domain.pause import PauseKind, PauseLevel, PauseStatus
+from app.lifecycle import read
+
+router = APIRouter(tags=["pauses"])
+
+
+class PauseQuery(PageQuery):
+    """Which pauses are wanted: those that have all of these."""
+
+    status: PauseStatus | None = None
+    kind: PauseKind | None = None
+    level: PauseLevel | None = None
+    workflow: str | None = Field(default=None, pattern=ID_PATTERN)
+    channel: str | None = Field(default=None, pattern=ID_PATTERN)
+    thread_id: str | None = Field(default=None, pattern=ID_PATTERN)
+    run_id: str | None = Field(default=None, pattern=ID_PATTERN)
+
+
+@router.get(
+    "/pauses", responses=answers({200: (schemas.PauseList, "A page of pauses.", ("Link",))})
+)
+async def list_pauses(
+    request: Request, site: Served, caller: Caller, query: Annotated[PauseQuery, Query()]
+) -> Response:
+    """Lists pauses over all runs, the longest waiting first."""
+    filters = query.model_dump(exclude={"limit", "cursor"}, exclude_none=True)
+    return listing(request, await read.list_pauses(site, caller, filters, query.page()))
+
+
+@router.get("/pauses/{pause_id}", responses=answers({200: (schemas.Pause, "The pause.", ())}, 404))
+async def get_pause(site: Served, caller: Caller, pause_id: PausePath) -> Response:
+    """Gives one pause. Looking at it decides nothing."""
+    return JsonResponse(await read.pause(site, caller, pause_id))

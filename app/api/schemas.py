@@ -1,0 +1,545 @@
+"""What goes in and comes out, as pydantic models.
+
+Requests are read with those at the top, strictly: nothing is coerced, unknown fields are refused. Answers are
+written straight from what the use cases give; their models here are what the document says of them, and a test
+holds real answers against them.
+"""
+
+from datetime import datetime
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SkipValidation
+
+from app.api.ids import ID_PATTERN
+from app.domain.delivery import DeliveryStatus
+from app.domain.json import Json
+from app.domain.pause import PauseKind, PauseLevel, PauseStatus
+from app.domain.run import RunStatus
+from app.domain.step import StepStatus
+
+Metadata = Annotated[
+    dict[str, Json],
+    Field(
+        description="Anything the caller wants to keep beside it; carried and shown, never interpreted."
+    ),
+]
+Id = Annotated[str, Field(pattern=ID_PATTERN)]
+
+
+# ── What is sent ─────────────────────────────────────────────────────────────────────────────────────
+
+
+class Sent(BaseModel):
+    """A request's body."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(strict=True, extra="forbid")
+
+
+class Empty(Sent):
+    """Nothing is needed; an empty object may be sent."""
+
+
+class NewThread(Sent):
+    """A conversation to be made."""
+
+    id: Id | None = Field(
+        default=None,
+        description="An id of the caller's choice; without one the thread gets a new one.",
+        examples=["customer-4711"],
+    )
+    workflow: str | None = Field(
+        default=None,
+        max_length=64,
+        description="The workflow that the thread is for; kept as a note.",
+        examples=["errands"],
+    )
+    metadata: Metadata = {}
+
+
+class Callback(Sent):
+    """An address that is told of the run's events, as Standard Webhooks."""
+
+    url: str = Field(
+        description="https, and public unless the service allows its network.",
+        examples=["https://example.com/hooks/signoff"],
+    )
+    secret: str | None = Field(
+        default=None,
+        description="`whsec_` and base64 of at least 16 bytes; signs the notices. Never shown again.",
+        examples=["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"],
+    )
+
+
+class NewRun(Sent):
+    """A run to be started."""
+
+    workflow: str = Field(
+        max_length=64, description="The name of a workflow.", examples=["errands"]
+    )
+    input: Json = Field(
+        description="What the workflow takes: see its `input_schema`.",
+        examples=[{"text": "Tell my boss that I am late"}],
+    )
+    metadata: Metadata = {}
+    callback: Callback | None = None
+    if_not_exists: Literal["reject", "create"] = Field(
+        default="reject", description="Whether an unknown thread is refused (404) or made."
+    )
+    if_paused: Literal["reject", "supersede"] = Field(
+        default="reject",
+        description="Whether a thread whose run is paused is refused (409), or that run ended for this one.",
+    )
+
+
+class Decider(Sent):
+    """What every decision has."""
+
+    by: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=200,
+        description="Who decides. Required while the service is open; with keys it is the key's principal.",
+        examples=["maria"],
+    )
+    feedback: str | None = Field(
+        default=None, max_length=2000, description="A reason. On a rejection the model reads it."
+    )
+
+
+class Verdict(Decider):
+    """Yes or no: for `approval`, `confirmation` and `review`."""
+
+    approved: bool
+    override_arguments: dict[str, Json] | None = Field(
+        default=None,
+        description=(
+            "With an approval of a call: all its arguments, in the place of those shown. Sensitive ones that are "
+            'left out or `"***"` stay as they are.'
+        ),
+    )
+    override_output: Json = Field(
+        default=None,
+        description="With an approval of a `review`: the output in the place of the one shown.",
+    )
+
+
+class Value(Decider):
+    """An answer: for `interactive`, `input`, `external_result` and `route`; declined by `approved: false`."""
+
+    value: Json = Field(description="What the pause's `response_schema` allows.")
+
+
+class Action(Decider):
+    """What to do next: for `error` and `unknown_outcome`."""
+
+    action: Literal["retry", "skip", "fail", "run_again", "use_value"]
+    value: Json = Field(default=None, description="With `use_value`: the outcome of the call.")
+
+
+class Resume(Sent):
+    """A decision about one pause."""
+
+    pause_id: str = Field(
+        min_length=1,
+        max_length=200,
+        description="The pause that is decided; required, so that a second click cannot decide the next one.",
+        examples=["pau_0192f3c1b7a87e0f9a3c5d7e9b1f3a5c"],
+    )
+    # Read by the one door for decisions, which knows the kind of the pause.
+    decision: SkipValidation[Verdict | Value | Action] = Field(
+        description="One of three shapes; `allowed` and `response_schema` of the pause say which.",
+        examples=[{"approved": True, "by": "maria"}],
+    )
+
+
+# ── What is answered ─────────────────────────────────────────────────────────────────────────────────
+
+
+class Answered(BaseModel):
+    """A part of an answer; it has these members and no others."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+
+class WrongField(Answered):
+    """One wrong field of a request."""
+
+    pointer: str = Field(
+        description=(
+            "A JSON pointer (RFC 6901) into the body; of a parameter `/path/…`, `/query/…` or `/header/…`."
+        ),
+        examples=["/decision/approved"],
+    )
+    message: str
+
+
+class Problem(BaseModel):
+    """Why a request was not done (RFC 9457). Further members are values that the detail speaks of."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
+
+    type: str = Field(examples=["about:blank"])
+    title: str = Field(description="The status in words.", examples=["Conflict"])
+    status: int = Field(examples=[409])
+    detail: str = Field(description="What is so, and what to do.")
+    code: str = Field(description="The fixed name of the error.", examples=["thread_paused"])
+    errors: list[WrongField] | None = Field(
+        default=None, description="The wrong fields, where there are any."
+    )
+
+
+class ActiveRun(Answered):
+    """The unfinished run of a thread."""
+
+    id: str
+    status: Literal["queued", "running", "paused"]
+
+
+class Thread(Answered):
+    """A conversation; at most one of its runs is unfinished."""
+
+    id: str
+    workflow: str | None
+    metadata: Metadata
+    active_run: ActiveRun | None
+    created_at: datetime
+
+
+class Named(Answered):
+    """A workflow by name and version."""
+
+    name: str
+    version: str
+
+
+class RunError(Answered):
+    """Why a run failed."""
+
+    code: str
+    message: str
+    step: str | None = Field(default=None, description="The path of the step that failed.")
+    details: Json = None
+
+
+class RunStep(Answered):
+    """One step of a run as it went."""
+
+    name: str
+    path: str = Field(description="Its place: the workflow's name, then those of the steps around it.")
+    type: str
+    status: StepStatus
+    output: Json = Field(description="Sensitive values are `***`.")
+    attempts: int
+
+
+class Usage(Answered):
+    """What a run has used so far."""
+
+    model_calls: int
+    tool_calls: int
+    input_tokens: int
+    output_tokens: int
+    cost: str = Field(description="US dollars, as a decimal.", examples=["0.0123"])
+
+
+class PauseStep(Answered):
+    """The step that asks."""
+
+    name: str
+    path: str
+    index: int
+    type: str
+
+
+class Call(Answered):
+    """The tool call that is asked about."""
+
+    id: str = Field(description="The service's own id: unique, and the same on every attempt.")
+    provider_call_id: str | None = Field(description="What the model's provider calls it.")
+    tool: str
+    description: str
+    arguments: dict[str, Json] = Field(description="Sensitive values are `***`.")
+    arguments_schema: dict[str, Any] = Field(description="JSON Schema of the arguments.")
+    sensitive_paths: list[str] = Field(
+        description="JSON pointers of what is masked; `*` stands for any item or key."
+    )
+
+
+class CallPosition(Answered):
+    """Which of the turn's calls that ask this is."""
+
+    index: int = Field(description="From 0.")
+    of: int
+
+
+class PausePolicy(Answered):
+    """Who may decide, and how many have to."""
+
+    approvers: list[str]
+    quorum: int
+    allow_requester: bool
+
+
+class Vote(Answered):
+    """One of several decisions that a pause needs."""
+
+    by: str
+    approved: bool
+    feedback: str | None = None
+
+
+class Taken(Answered):
+    """The decision that closed a pause; sensitive values are `***`."""
+
+    approved: bool | None = None
+    value: Json = None
+    action: str | None = None
+    override_arguments: Json = None
+    effective_arguments: Json = Field(default=None, description="The arguments that run.")
+    override_output: Json = None
+    feedback: str | None = None
+    by: str
+    via: str = Field(description="The door it came in by.", examples=["api"])
+    decided_at: datetime
+
+
+class Pause(Answered):
+    """One open or closed question of a run, with all that is needed to show and to answer it."""
+
+    id: str
+    thread_id: str
+    run_id: str
+    workflow: str
+    sequence: int = Field(description="Its place among the pauses of its run, from 1.")
+    status: PauseStatus
+    level: PauseLevel = Field(description="Whose question it is: a call's (`executor`) or a step's.")
+    kind: PauseKind
+    step: PauseStep
+    agent: str | None
+    call: Call | None
+    position: CallPosition | None
+    message: str
+    options: list[Json] | None
+    choices: list[Json] | None
+    output: Json
+    error: Json
+    branch: str | None
+    allowed: list[str] = Field(description="The shapes and actions that are accepted.")
+    response_schema: dict[str, Any] = Field(description="JSON Schema of the decision.")
+    channel: str
+    policy: PausePolicy
+    votes: list[Vote]
+    requested_by: str | None
+    metadata: Metadata
+    you_may_decide: bool
+    resume_url: str = Field(description="Where to POST `{pause_id, decision}`.")
+    opened_at: datetime
+    expires_at: datetime | None
+    digest: str | None = Field(
+        description=(
+            "SHA-256 of tool and arguments; sent as `If-Match`, the decision holds for exactly these."
+        )
+    )
+    decision: Taken | None
+
+
+class Run(Answered):
+    """One execution of a workflow, with all its pauses. Sensitive values are `***`."""
+
+    id: str
+    thread_id: str
+    workflow: Named
+    status: RunStatus
+    input: Json
+    output: Json
+    error: RunError | None
+    stop_reason: str | None = Field(examples=["waiting for approval"])
+    pause: Pause | None = Field(description="The first open one.")
+    pauses: list[Pause] = Field(description="All of them, in the order in which they were opened.")
+    steps: list[RunStep]
+    usage: Usage
+    metadata: Metadata
+    requested_by: str | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+class WorkflowSummary(Named):
+    """A workflow that is served here."""
+
+    fingerprint: str = Field(description="SHA-256 of its shape; a paused run needs the same one.")
+
+
+class WorkflowStep(Answered):
+    """A step as it is declared."""
+
+    name: str
+    path: str
+    index: int
+    type: str
+    agent: str | None = None
+    output_schema: Json
+
+
+class Limit(Answered):
+    """A limit, and whether it is the one that holds where nothing is said."""
+
+    limit: int
+    default: bool
+
+
+class AgentLimits(Answered):
+    """The limits of one visit to an agent."""
+
+    model_calls: Limit
+    tool_calls: Limit
+
+
+class ToolAsk(Answered):
+    """A question that a tool's calls wait at, and its terms."""
+
+    kind: PauseKind
+    channel: str
+    conditional: bool = Field(description="Whether only some calls wait at it.")
+    approvers: list[str]
+    quorum: int
+    allow_requester: bool
+    expires_after_seconds: float | None
+    on_expire: str
+    escalate_to: str | None
+
+
+class WorkflowTool(Answered):
+    """A tool of an agent."""
+
+    name: str
+    description: str
+    arguments_schema: dict[str, Any]
+    result_schema: Json
+    sensitive_paths: list[str]
+    asks: list[ToolAsk]
+    timeout_seconds: float | None
+    retries: int
+    on_crash: str
+
+
+class WorkflowAgent(Answered):
+    """An agent, without its prompt."""
+
+    name: str
+    description: str
+    model: str
+    limits: AgentLimits
+    tools: list[WorkflowTool]
+
+
+class WorkflowChannel(Answered):
+    """A channel that may be asked."""
+
+    name: str
+    type: str
+
+
+class Workflow(WorkflowSummary):
+    """Everything that may be known of a workflow."""
+
+    history: int = Field(description="How many finished runs of the thread its agents remember.")
+    input_schema: dict[str, Any]
+    output_schema: Json
+    steps: list[WorkflowStep]
+    agents: list[WorkflowAgent]
+    channels: list[WorkflowChannel]
+    graph: str = Field(description="A Mermaid flowchart.")
+
+
+class DeliverySummary(Answered):
+    """One notice to one address."""
+
+    id: str = Field(description="Also the `webhook-id`, the same on every attempt.")
+    thread_id: str
+    run_id: str
+    pause_id: str | None
+    event_type: str = Field(examples=["pause.opened"])
+    event_sequence: int = Field(description="Increases within a thread.")
+    channel: str | None = Field(description="None for the run's own callback.")
+    status: DeliveryStatus
+    attempts: int
+    next_attempt_at: datetime | None
+    last_error: str | None
+    created_at: datetime
+    delivered_at: datetime | None
+
+
+class Attempt(Answered):
+    """One attempt at a delivery."""
+
+    attempt: int
+    at: datetime
+    status: int | None = Field(description="The HTTP status that came back, if one did.")
+    error: str | None
+    excerpt: str | None = Field(description="The beginning of what came back.")
+
+
+class Delivery(Answered):
+    """One notice to one address, with its attempts."""
+
+    id: str = Field(description="Also the `webhook-id`, the same on every attempt.")
+    thread_id: str
+    run_id: str
+    pause_id: str | None
+    event_type: str = Field(examples=["pause.opened"])
+    event_sequence: int = Field(description="Increases within a thread.")
+    channel: str | None = Field(description="None for the run's own callback.")
+    status: DeliveryStatus
+    attempts: list[Attempt]
+    next_attempt_at: datetime | None
+    last_error: str | None
+    created_at: datetime
+    delivered_at: datetime | None
+
+
+_Next = Annotated[
+    str | None, Field(description="The `cursor` of the next page; null if this is the last.")
+]
+
+
+class ThreadList(Answered):
+    """Threads, newest first."""
+
+    items: list[Thread]
+    next: _Next
+
+
+class RunList(Answered):
+    """Runs, newest first."""
+
+    items: list[Run]
+    next: _Next
+
+
+class PauseList(Answered):
+    """Pauses, the longest waiting first."""
+
+    items: list[Pause]
+    next: _Next
+
+
+class WorkflowList(Answered):
+    """All workflows that are served here."""
+
+    items: list[WorkflowSummary]
+    next: _Next
+
+
+class DeliveryList(Answered):
+    """Deliveries, newest first."""
+
+    items: list[DeliverySummary]
+    next: _Next
+
+
+class Health(Answered):
+    """The process is well."""
+
+    status: Literal["alive", "ready"]

@@ -1,0 +1,89 @@
+"""A whole service in this process: a site with its worker over a database of the test's own, and its API on a port."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import uvicorn
+
+from app.api import application
+from app.authoring import Workflow
+from app.channels.address_guard import LOOPBACK, AddressGuard, SystemResolver, guarded_client
+from app.channels.notifier import Notifier
+from app.channels.webhook import WebhookSender
+from app.domain.ids import new_worker_id
+from app.engine.program import Program
+from app.lifecycle.catalog import Catalog
+from app.lifecycle.hands import Hands
+from app.lifecycle.site import Site
+from app.storage.database import Database
+from app.worker import Worker
+
+
+@asynccontextmanager
+async def site_over(
+    database_url: str, workflows: Sequence[Workflow], *, works: bool = True
+) -> AsyncGenerator[Site]:
+    """A process of the service without its API; without a worker it only takes requests."""
+    database = await Database.connect(database_url)
+    client = guarded_client(AddressGuard(resolver=SystemResolver(), allowed=LOOPBACK))
+    site = Site(
+        database=database,
+        catalog=Catalog([Program(each) for each in workflows]),
+        hands=Hands(new_worker_id(), 20),
+        notifier=Notifier({}, WebhookSender(client)),
+        base_url="http://signoff.test",
+        lease_seconds=10,
+    )
+    stopping = asyncio.Event()
+    worker = asyncio.create_task(Worker(site, drain_seconds=5).run(stopping)) if works else None
+    try:
+        if worker:
+            await asyncio.sleep(0)  # it opens its hands
+        yield site
+    finally:
+        stopping.set()
+        if worker:
+            await worker
+        await client.aclose()
+        await database.close()
+
+
+@asynccontextmanager
+async def serving(site: Site, **options: Any) -> AsyncGenerator[httpx.AsyncClient]:
+    """A client of the site's API, over real HTTP."""
+    server = uvicorn.Server(
+        uvicorn.Config(
+            application(site, **options), port=0, lifespan="off", log_config=None, access_log=False
+        )
+    )
+    task = asyncio.create_task(server._serve())  # pyright: ignore[reportPrivateUsage]  # leaves the signals alone
+    while not server.started:
+        await asyncio.sleep(0.005)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=20) as client:
+            yield client
+    finally:
+        server.should_exit = True
+        await task
+
+
+@dataclass(frozen=True, kw_only=True)
+class Service:
+    """A site, and a client of its API."""
+
+    site: Site
+    client: httpx.AsyncClient
+
+
+@asynccontextmanager
+async def service(
+    database_url: str, workflows: Sequence[Workflow], **options: Any
+) -> AsyncGenerator[Service]:
+    """Both, with a worker."""
+    async with site_over(database_url, workflows) as site, serving(site, **options) as client:
+        yield Service(site=site, client=client)
