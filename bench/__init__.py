@@ -1,0 +1,1 @@
+"""Measures the service beside the bare library, in one run, as ratios."""
