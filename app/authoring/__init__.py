@@ -4,7 +4,9 @@ from app.authoring.agent import Agent
 from app.authoring.asks import Approval, Declined, Question
 from app.authoring.channel import AskRequest, Channel, Notice
 from app.authoring.context import StepContext, ToolContext, ToolHost
+from app.authoring.declared import Condition, Loop, Parallel, Router, Step, Steps
 from app.authoring.function import UnreadableSignature
+from app.authoring.gates import AskError, AskInput, Choose, Confirm, Gate, Review
 from app.authoring.limits import Limits
 from app.authoring.mistakes import Mistake, WorkflowMistakes
 from app.authoring.model import (
@@ -21,8 +23,20 @@ from app.authoring.model import (
     call_tools,
     reply_with,
 )
+from app.authoring.model_router import ModelRouter
 from app.authoring.sensitive import Sensitive
-from app.authoring.step import AgentStep, FunctionStep, Step
+from app.authoring.step import (
+    AgentStep,
+    BuiltWorkflow,
+    ConditionNode,
+    FunctionStep,
+    LoopNode,
+    ParallelNode,
+    RouterNode,
+    StepNode,
+    StepsNode,
+    WorkflowNode,
+)
 from app.authoring.tool import Tool, tool
 from app.authoring.workflow import Workflow
 from app.errors import AuthoringError
@@ -31,25 +45,44 @@ __all__ = [
     "Agent",
     "AgentStep",
     "Approval",
+    "AskError",
+    "AskInput",
     "AskRequest",
     "AuthoringError",
+    "BuiltWorkflow",
     "Channel",
     "ChatModel",
+    "Choose",
+    "Condition",
+    "ConditionNode",
+    "Confirm",
     "Declined",
     "FunctionStep",
+    "Gate",
     "Limits",
+    "Loop",
+    "LoopNode",
     "Mistake",
     "ModelMessage",
     "ModelRequest",
+    "ModelRouter",
     "Notice",
     "OfferedTool",
+    "Parallel",
+    "ParallelNode",
     "Question",
     "Reply",
+    "Review",
+    "Router",
+    "RouterNode",
     "ScriptRanOut",
     "ScriptedModel",
     "Sensitive",
     "Step",
     "StepContext",
+    "StepNode",
+    "Steps",
+    "StepsNode",
     "Tool",
     "ToolCall",
     "ToolContext",
@@ -58,6 +91,7 @@ __all__ = [
     "Usage",
     "Workflow",
     "WorkflowMistakes",
+    "WorkflowNode",
     "call_tool",
     "call_tools",
     "reply_with",

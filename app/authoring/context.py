@@ -1,19 +1,21 @@
 """What a tool and a step can ask of the run they are part of."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Protocol, TypeVar, overload
+from typing import Any, Protocol, TypeVar, cast, overload
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 
 from app.authoring.asks import Question
 from app.authoring.function import UnreadableSignature, call, hints_of
 from app.authoring.shape import adapter_of, dump, load
 from app.domain.ids import CallId, RunId, ThreadId
 from app.domain.json import InvalidJson, Json, check_json
+from app.errors import AuthoringError
 
 T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
 
 
 class ToolHost(Protocol):
@@ -103,9 +105,30 @@ def _plain(name: str, value: object) -> Json:
 
 @dataclass(frozen=True, kw_only=True)
 class StepContext:
-    """A step function's view of its run. `outputs` are those of the steps before it, by name."""
+    """A step function's view of its run.
+
+    `outputs` are those of the steps before it, by name; `inputs` what people filled in for it.
+    After a rejected review, `feedback` is what was said (None where nothing was) and
+    `previous_output` what was rejected; in a loop, the same of the iteration before.
+    """
 
     run_id: RunId
     thread_id: ThreadId
     metadata: Mapping[str, Json] = field(default_factory=dict[str, Json])
     outputs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    inputs: Sequence[BaseModel] = ()
+    feedback: str | None = None
+    previous_output: Any = None
+
+    def input(self, model: type[M]) -> M:
+        """What was filled in for `AskInput(…, model)` before this step.
+
+        Raises `AuthoringError` where the step has no such ask.
+        """
+        for each in self.inputs:
+            if type(each) is model:
+                return cast("M", each)
+        raise AuthoringError(
+            f"The step reads {model.__name__}, and there is no AskInput(…, {model.__name__}) "
+            "before it."
+        )

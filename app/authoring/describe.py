@@ -35,6 +35,8 @@ def _shape_of_step(step: StepNode) -> Json:
                 "step": step.name,
                 "tools": [_shape_of_tool(tool) for tool in tools],
             }
+        case _:
+            return {"type": step.type, "step": step.name}
 
 
 def _shape_of_tool(tool: Tool[..., Any]) -> Json:
@@ -74,6 +76,8 @@ def describe_step(workflow: str, index: int, step: StepNode) -> Json:
         case AgentStep():
             agent = {"type": "agent", "agent": step.agent.name}
             return shown | agent | {"output_schema": schema_of(step.output)}
+        case _:
+            return shown | {"type": step.type, "output_schema": schema_of(step.output)}
 
 
 def describe_agent(agent: Agent) -> Json:

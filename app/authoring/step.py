@@ -1,46 +1,56 @@
-"""The steps of a workflow: as a writer lists them, and as they are once their types fit."""
+"""The steps of a workflow once they fit: a tree of frozen nodes, typed from the first to the last."""
 
-import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias, cast
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 
 from app.authoring.agent import Agent
+from app.authoring.channel import Channel
 from app.authoring.context import StepContext
-from app.authoring.function import (
-    UnreadableSignature,
-    call,
-    hints_of,
-    name_of,
-    wrong_parameter,
-    wrong_result,
-)
-from app.authoring.mistakes import Mistake, spoken_name
-from app.authoring.shape import adapter_of, bare, fits, spoken_type, why_not_json
-from app.authoring.text import takes_text, text_field, text_of
-from app.authoring.tool import Tool
+from app.authoring.function import call
+from app.authoring.gates import Before, Choose, OnError, Review
+from app.authoring.look import Look
+from app.authoring.model_router import ModelRouter
+from app.authoring.text import remarks_on, text_of
 
 StepFunction: TypeAlias = Callable[[StepContext, Any], Any]
 
 
-@dataclass(frozen=True)
-class Step:
-    """A named step: an agent, or a function `(context, value)`, sync or async."""
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """What every step has.
+
+    `input` reads what the step is given, `output` what it gives itself. Every ask in it names its
+    channel. `skippable` says that what it is given fits what comes next, so that it can be left
+    out: only then may a failed one be skipped.
+    """
 
     name: str
-    run: Agent | StepFunction
+    description: str = ""
+    input: TypeAdapter[Any]
+    output: TypeAdapter[Any]
+    before: tuple[Before, ...] = ()
+    after: Review | None = None
+    on_error: OnError = "fail"
+    skippable: bool = True
+
+    type: ClassVar[str]
+
+    @property
+    def children(self) -> "tuple[StepNode, ...]":
+        """The steps right inside it."""
+        return ()
 
 
 @dataclass(frozen=True, kw_only=True)
-class FunctionStep:
+class FunctionStep(Node):
     """A step that is a function of the output before it."""
 
-    name: str
+    type: ClassVar[str] = "function"
+
     fn: StepFunction
-    input: TypeAdapter[Any]
-    output: TypeAdapter[Any]
 
     async def call(self, context: StepContext, value: Any) -> Any:
         """Runs it, a sync one in a thread; raises `ValidationError` where a type does not hold."""
@@ -49,18 +59,29 @@ class FunctionStep:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AgentStep:
+class AgentStep(Node):
     """A step that is an agent. `input` is what it is given, `output` what its answer becomes."""
 
-    name: str
+    type: ClassVar[str] = "agent"
+
     agent: Agent
-    input: TypeAdapter[Any]
-    output: TypeAdapter[Any]
     field: str | None = None  # where the answer's text is put in `output`; None: it is the output
 
-    def read(self, value: Any) -> str:
-        """The value before it, as the agent reads it."""
-        return text_of(value)
+    def read(
+        self,
+        value: Any,
+        *,
+        inputs: Sequence[BaseModel] = (),
+        feedback: str | None = None,
+        previous_output: Any = None,
+    ) -> str:
+        """The work as the agent reads it.
+
+        That is the value before it, what people filled in, and after a rejected review the answer
+        that was rejected, with the feedback.
+        """
+        remarks = remarks_on(inputs, feedback, previous_output)
+        return "\n\n".join([text_of(value), *remarks])
 
     def answer(self, text: str) -> Any:
         """What the agent's answer becomes; raises `ValidationError` where it does not fit."""
@@ -71,147 +92,151 @@ class AgentStep:
         return self.output.validate_python(text)
 
 
-StepNode: TypeAlias = FunctionStep | AgentStep
+@dataclass(frozen=True, kw_only=True)
+class StepsNode(Node):
+    """Steps one after the other, gated as one."""
+
+    type: ClassVar[str] = "steps"
+
+    steps: "tuple[StepNode, ...]"
+
+    @property
+    def children(self) -> "tuple[StepNode, ...]":
+        return self.steps
 
 
 @dataclass(frozen=True, kw_only=True)
-class Draft:
-    """A step before its neighbours are known: what it takes and what it gives."""
+class ConditionNode(Node):
+    """Steps that are taken if it is so, and others if not.
 
-    name: str
-    run: Agent | StepFunction
-    takes: Any
-    gives: Any
-    mistakes: tuple[str, ...] = ()
+    Without `when`, its confirmation decides: approved takes `then`. With both, `when` is looked at
+    once it is approved; rejected with `"else"` takes `otherwise` in any case. A branch of no steps
+    hands on what it was given.
+    """
+
+    type: ClassVar[str] = "condition"
+
+    when: Look[bool] | None
+    then: "tuple[StepNode, ...]"
+    otherwise: "tuple[StepNode, ...]" = ()
 
     @property
-    def place(self) -> str:
-        return f"step {self.name!r}"
+    def children(self) -> "tuple[StepNode, ...]":
+        return (*self.then, *self.otherwise)
 
 
-_TEXT = object()
-"""What an agent without `output=` gives: a text, or what has room for one."""
+@dataclass(frozen=True, kw_only=True)
+class RouterNode(Node):
+    """Takes one of its choices, or several one after the other, each seeing the one before."""
+
+    type: ClassVar[str] = "router"
+
+    choices: "tuple[StepNode, ...]"
+    select: Look[str | Sequence[str]] | Choose | ModelRouter
+
+    @property
+    def children(self) -> "tuple[StepNode, ...]":
+        return self.choices
+
+    def choice(self, name: str) -> "StepNode":
+        """The choice of that name; it is known to be there."""
+        return next(each for each in self.choices if each.name == name)
+
+    def chosen(self, selected: object) -> tuple[str, ...]:
+        """What a function selected, as names; raises `ValueError` where it is no choice."""
+        found: object = [selected] if isinstance(selected, str) else selected
+        if not isinstance(found, list | tuple) or not found:
+            raise ValueError(f"the router {self.name!r} needs the name of a choice, or a list")
+        names = tuple(cast("Sequence[object]", found))
+        known = {each.name for each in self.choices}
+        for name in names:
+            if name not in known:
+                raise ValueError(f"the router {self.name!r} has no choice {name!r}")
+        if len(set(names)) < len(names):
+            raise ValueError(f"the router {self.name!r} was given a choice twice")
+        return cast("tuple[str, ...]", names)
 
 
-def draft(steps: Sequence[object]) -> list[Draft]:
-    """What a writer listed as steps, read one by one."""
-    return [_draft(each) for each in steps]
+@dataclass(frozen=True, kw_only=True)
+class LoopNode(Node):
+    """Runs its steps again and again on what they gave, at least once, at most `max_iterations`.
+
+    After each iteration `until` is looked at first: where it holds, the loop ends and nobody is
+    asked. Then `after_each` asks: approved ends the loop, rejected with `"retry"` runs the next
+    iteration with the feedback, after the last one the run is cancelled.
+    """
+
+    type: ClassVar[str] = "loop"
+
+    steps: "tuple[StepNode, ...]"
+    until: Look[bool] | None
+    max_iterations: int
+    after_each: Review | None = None
+
+    @property
+    def children(self) -> "tuple[StepNode, ...]":
+        return self.steps
 
 
-def misfits(drafts: Sequence[Draft], first: Any, last: Any) -> Iterator[Mistake]:
-    """What is wrong with the steps and between them, from the type `first` to `last`."""
-    for each in drafts:
-        yield from (Mistake(place=each.place, message=wrong) for wrong in each.mistakes)
-    for each in drafts[:1]:
-        if not fits(first, each.takes):
-            wanted, given = spoken_type(each.takes), spoken_type(first)
-            message = f"wants {wanted}, and the workflow's input is {given}"
-            yield Mistake(place=each.place, message=message)
-    followers = [*(f"{each.place} wants" for each in drafts[1:]), "the workflow's output is"]
-    for each, wanted, follower in zip(drafts, _wanted(drafts, last), followers, strict=False):
-        message = _misfit(each.gives, wanted)
-        if message:
-            message = message.format(f"{follower} {spoken_type(wanted)}")
-            yield Mistake(place=each.place, message=message)
+@dataclass(frozen=True, kw_only=True)
+class ParallelNode(Node):
+    """Steps side by side on the same value; its output is a dict of theirs by name.
+
+    A branch that was left out is not in it.
+    """
+
+    type: ClassVar[str] = "parallel"
+
+    steps: "tuple[StepNode, ...]"
+
+    @property
+    def children(self) -> "tuple[StepNode, ...]":
+        return self.steps
 
 
-def build(drafts: Sequence[Draft], first: Any, last: Any) -> Iterator[StepNode]:
-    """The steps, where nothing is wrong with them."""
-    given = first
-    for each, wanted in zip(drafts, _wanted(drafts, last), strict=True):
-        if isinstance(each.run, Agent):
-            field = text_field(wanted) if each.gives is _TEXT else None
-            gives = _given_by_agent(each.gives, wanted, field)
-            yield AgentStep(
-                name=each.name,
-                agent=each.run,
-                input=adapter_of(given),
-                output=adapter_of(gives),
-                field=field,
-            )
-        else:
-            gives = each.gives
-            takes = adapter_of(each.takes)
-            yield FunctionStep(name=each.name, fn=each.run, input=takes, output=adapter_of(gives))
-        given = gives
+class BuiltWorkflow:
+    """A workflow as those around it and inside it see it."""
+
+    name: str
+    version: str
+    history: int
+    channels: tuple[Channel, ...]
+    agents: tuple[Agent, ...]
+    steps: "tuple[StepNode, ...]"
+    input: TypeAdapter[Any]
+    output: TypeAdapter[Any]
+    input_type: Any
+    output_type: Any
 
 
-def _wanted(drafts: Sequence[Draft], last: Any) -> list[Any]:
-    """What is expected of each step: what the next one takes, and at last the output."""
-    return [*(each.takes for each in drafts[1:]), Any if last is None else last]
+@dataclass(frozen=True, kw_only=True)
+class WorkflowNode(Node):
+    """A workflow as a step: it reads what it is given as its input, and gives its output."""
+
+    type: ClassVar[str] = "workflow"
+
+    workflow: BuiltWorkflow
+
+    @property
+    def children(self) -> "tuple[StepNode, ...]":
+        return self.workflow.steps
 
 
-def _given_by_agent(gives: Any, wanted: Any, field: str | None) -> Any:
-    if gives is not _TEXT:
-        return gives
-    return wanted if field else str
+StepNode: TypeAlias = (
+    FunctionStep
+    | AgentStep
+    | StepsNode
+    | ConditionNode
+    | RouterNode
+    | LoopNode
+    | ParallelNode
+    | WorkflowNode
+)
 
 
-def _misfit(gives: Any, wanted: Any) -> str | None:
-    if gives is _TEXT:
-        if takes_text(wanted) or text_field(wanted):
-            return None
-        return "answers in words, and {}: give the agent output="
-    if fits(gives, wanted):
-        return None
-    return f"gives {spoken_type(gives)}, and {{}}"
-
-
-def entry_name(entry: object) -> str:
-    """The name of what a writer lists as a step: its own, the agent's or the function's."""
-    match entry:
-        case Step() | Agent():
-            return entry.name
-        case _:
-            return name_of(entry) if callable(entry) else repr(entry)
-
-
-def _draft(entry: object) -> Draft:
-    name, run = entry_name(entry), entry.run if isinstance(entry, Step) else entry
-    if isinstance(run, Agent):
-        gives = _TEXT if run.output is None else run.output
-        return Draft(name=name, run=run, takes=Any, gives=gives, mistakes=_wrong_name(name))
-    if isinstance(run, Tool) or not callable(run):
-        wrong = f"{run!r} is not a step: it is an Agent, a function, or Step(name, …)"
-        return Draft(name=name, run=_nothing, takes=Any, gives=Any, mistakes=(wrong,))
-    takes, gives, wrong = _read_function(run)
-    return Draft(
-        name=name, run=run, takes=takes, gives=gives, mistakes=(*_wrong_name(name), *wrong)
-    )
-
-
-def _nothing(context: StepContext, value: Any) -> None: ...
-
-
-def _wrong_name(name: object) -> tuple[str, ...]:
-    if name == "<lambda>":
-        return ("a lambda has no name: write Step(name, …)",)
-    wrong = spoken_name(name)
-    return (wrong,) if wrong else ()
-
-
-def _read_function(fn: Callable[..., Any]) -> tuple[Any, Any, list[str]]:
-    """What a step function takes and gives, and what is wrong with it."""
-    try:
-        hints = hints_of(fn)
-        parameters = list(inspect.signature(fn).parameters.values())
-    except (UnreadableSignature, TypeError, ValueError) as error:
-        return Any, Any, [str(error)]
-    wrong = wrong_result(fn, hints) or _unstorable("result", hints["return"])
-    gives = hints.get("return", Any)
-    match parameters:
-        case [context, value]:
-            if bare(hints.get(context.name, StepContext)) is not StepContext:
-                wrong.append(f"the first parameter, {context.name!r}, must be a StepContext")
-            wrong += wrong_parameter(value, hints)
-            takes = hints.get(value.name, Any)
-        case _:
-            wrong.append(f"it takes {len(parameters)} parameters; a step takes (context, value)")
-            takes = Any
-    wrong += _unstorable("input", takes)
-    return takes, gives, wrong
-
-
-def _unstorable(what: str, annotation: Any) -> list[str]:
-    why = why_not_json(annotation)
-    return [f"its {what} cannot be stored as JSON: {why}"] if why else []
+def walk(steps: Sequence[StepNode], within: str) -> Iterator[tuple[str, StepNode]]:
+    """Every step of a tree with its path, which begins with `within`; each before those in it."""
+    for step in steps:
+        path = f"{within}/{step.name}"
+        yield path, step
+        yield from walk(step.children, path)

@@ -1,5 +1,6 @@
 """What an agent reads of a value, and what becomes of its answer."""
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pydantic import BaseModel
@@ -18,6 +19,18 @@ def text_of(value: Any) -> str:
             return inner if isinstance(inner, str) else json_text(value).decode()
         case _:
             return json_text(value).decode()
+
+
+def remarks_on(
+    inputs: Sequence[BaseModel], feedback: str | None, previous_output: Any
+) -> Iterator[str]:
+    """What an agent reads below its work: what was filled in for it, and what is to be better."""
+    for each in inputs:
+        yield f"{type(each).__name__}: {json_text(each).decode()}"
+    if previous_output is not None:
+        yield f"Your previous answer was rejected: {text_of(previous_output)}"
+    if feedback is not None:
+        yield f"Feedback: {feedback}"
 
 
 def takes_text(expected: Any) -> bool:

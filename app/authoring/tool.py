@@ -19,13 +19,14 @@ from typing import (
 
 from pydantic import BaseModel, TypeAdapter
 
-from app.authoring.asks import Approval, wrong_channel
+from app.authoring.asks import Approval
 from app.authoring.channel import Channel
 from app.authoring.context import ToolContext
 from app.authoring.function import UnreadableSignature, call, name_of
 from app.authoring.mistakes import public_name, wrong_choice, wrong_count, wrong_duration
 from app.authoring.shape import dump, load, plain, schema_of
 from app.authoring.signature import ToolSignature, read_signature
+from app.authoring.terms import wrong_channel
 from app.domain.ask import Policy
 from app.domain.json import Json
 from app.domain.pause import PauseKind

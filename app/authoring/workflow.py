@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 from pydantic import TypeAdapter
 
 from app.authoring.agent import Agent
 from app.authoring.channel import Channel
+from app.authoring.declared import Step, StepEntry
 from app.authoring.describe import describe_agent, describe_step, fingerprint_of, mermaid
+from app.authoring.fitting import build, draft, entry_name, misfits
 from app.authoring.mistakes import (
     Mistake,
     WorkflowMistakes,
@@ -20,13 +22,11 @@ from app.authoring.mistakes import (
     wrong_count,
 )
 from app.authoring.shape import adapter_of, load, schema_of, why_not_json
-from app.authoring.step import Step, StepFunction, StepNode, build, draft, entry_name, misfits
+from app.authoring.step import BuiltWorkflow, StepNode
 from app.domain.json import Json
 
-StepEntry: TypeAlias = Agent | Step | StepFunction
 
-
-class Workflow:
+class Workflow(BuiltWorkflow):
     """A list of steps that turns an `input` into an `output`.
 
     Raises `AuthoringError` with every mistake in it and in its parts, each with its place.
@@ -72,6 +72,7 @@ class Workflow:
         if mistakes:
             raise WorkflowMistakes(name, mistakes)
         self.steps: tuple[StepNode, ...] = tuple(build(drafts, input, output))
+        self.input_type, self.output_type = input, output
         self.input: TypeAdapter[Any] = adapter_of(input)
         self.output: TypeAdapter[Any] = (
             self.steps[-1].output if output is None else adapter_of(output)
