@@ -55,8 +55,8 @@ class Store(InMemorySaver):
 class EngineRun:
     """One run: every fact it wrote, every question it asked, and how it stands."""
 
-    def __init__(self, workflow: Workflow, input: Json = "work", **start: Any) -> None:
-        self.program = Program(workflow)
+    def __init__(self, served: Workflow | Program, input: Json = "work", **start: Any) -> None:
+        self.program = served if isinstance(served, Program) else Program(served)
         self.saver = Store()
         self.run = RunRef(tenant=DEFAULT_TENANT, thread_id=new_thread_id(), run_id=new_run_id())
         self.input = input

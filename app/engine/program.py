@@ -1,11 +1,13 @@
 """A workflow as it is served: compiled once, driven for many runs."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, cast
 
+import langsmith
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple, PendingWrite
 from langgraph.types import Command
 from pydantic import ValidationError
 
@@ -15,7 +17,7 @@ from app.domain.decision import Decision
 from app.domain.facts import HistoryEntry
 from app.domain.json import InvalidJson, Json, check_json
 from app.domain.masking import mask, scrub, secrets_in
-from app.domain.pause import Settled
+from app.domain.pause import Answer, Settled
 from app.engine import scrubbing, settling, steps
 from app.engine.drive import Asked, Drive, Ended, Failed, LineFailed, LineStart, Outcome
 from app.engine.faults import reason_of, wrong_fields
@@ -115,12 +117,26 @@ class Program:
             "recursion_limit": MOST_SUPERSTEPS,
         }
         saved = None if start.fresh else await saver.aget_tuple(config)
-        given = {"value": start.input} if saved is None else _resumed(saved, start)
+        given = {"value": start.input} if saved is None else self._resumed(saved, start)
         graph = self._line.graph.copy({"checkpointer": saver})
-        state = await graph.ainvoke(given, config, context=drive, durability="sync")
-        if "__interrupt__" in state:
-            return _asked(drive, state["__interrupt__"][0].id)
-        return self._ended(drive, state)
+        # Whatever the environment says: a trace would carry the state, and with it every secret.
+        with langsmith.tracing_context(enabled=False, parent=False):
+            came = await graph.ainvoke(
+                given, config, context=drive, durability="sync", version="v2"
+            )
+        if came.interrupts:
+            return _asked(drive, came.interrupts[0].id)
+        return self._ended(drive, cast("dict[str, Any]", came.value))
+
+    def _resumed(self, saved: CheckpointTuple, start: LineStart) -> Command[Any] | None:
+        """The answer to the pending question, if it was decided and not yet taken; else nothing new."""
+        nodes = {f"branch:to:{node}" for node in self._line.graph.nodes}
+        for channel in saved.checkpoint["channel_versions"]:
+            # LangGraph would end such a line silently, without an output.
+            if channel.startswith("branch:to:") and channel not in nodes:
+                message = "The run stands at a step that its workflow no longer has."
+                raise LineFailed("workflow_incompatible", message)
+        return _answer_to(saved.pending_writes or [], start.answers)
 
     def _ended(self, drive: Drive, state: dict[str, Any]) -> Ended:
         try:
@@ -150,17 +166,16 @@ def _asked(drive: Drive, interrupt_id: str) -> Asked:
     return Asked(ask=replace(drive.asking(), interrupt_id=interrupt_id))
 
 
-def _resumed(saved: CheckpointTuple, start: LineStart) -> Command[Any] | None:
-    """The answer to the pending question, if it was decided and not yet taken; else nothing new."""
-    writes = saved.pending_writes or []
+def _answer_to(
+    writes: Sequence[PendingWrite], answers: Mapping[str, Answer]
+) -> Command[Any] | None:
     over = {task for task, channel, _ in writes if channel not in _CONTROL}
     for task, channel, value in writes:
         if channel != "__interrupt__" or task in over:
             continue
         for question in value:
-            if question.id in start.answers:
-                answer = start.answers[question.id].as_json()
-                return Command(resume={question.id: {"value": answer}})
+            if question.id in answers:
+                return Command(resume={question.id: {"value": answers[question.id].as_json()}})
     return None
 
 

@@ -11,6 +11,7 @@ from app.authoring import Agent, Channel, Tool
 from app.authoring.shape import load
 from app.domain.json import Json
 from app.domain.masking import MARK, MASK, mask, secrets_in, sensitive_paths
+from app.engine.drive import LineFailed
 from app.engine.models import ToolSpec
 
 Schema = dict[str, Any]
@@ -105,5 +106,8 @@ class Seat:
         return any(type(each).decide is not Channel.decide for each in self.channels.values())
 
     def tool(self, name: str) -> ServedTool:
-        """The tool of that name; it is known to be there."""
+        """The tool of that name. Raises `LineFailed` where a checkpoint names one that is not there."""
+        if name not in self.tools:
+            message = f"The agent {self.agent.name!r} no longer has the tool {name!r}."
+            raise LineFailed("workflow_incompatible", message, step=self.place.path)
         return self.tools[name]

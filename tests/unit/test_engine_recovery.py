@@ -2,14 +2,18 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
+from langchain_core.language_models import FakeListChatModel
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata
 from langgraph.errors import UnknownInterruptError
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
+from langsmith.utils import get_env_var
+from pydantic import Field
 
 from app.authoring import (
     Agent,
@@ -17,6 +21,7 @@ from app.authoring import (
     Question,
     Reply,
     ScriptedModel,
+    Step,
     StepContext,
     ToolContext,
     Workflow,
@@ -28,7 +33,7 @@ from app.authoring import (
 from app.domain.decision import Value, Verdict
 from app.domain.pause import PauseKind
 from app.engine.drive import Asked, Ended
-from app.engine.program import STRICT_RESUME
+from app.engine.program import STRICT_RESUME, Program
 from tests.engine_runs import EngineRun, Store, approvers, run, script, workflow
 
 
@@ -137,14 +142,14 @@ class CrashingStore(Store):
         self._count(lambda: self.put_writes(config, writes, task_id, task_path))
 
 
-async def survive(steps: Sequence[Any], store: Store) -> EngineRun:
-    """Runs to the end, with a new process after every crash."""
+async def survive(program: Program, store: Store) -> EngineRun:
+    """Runs to the end, from what is stored alone after every crash and every decision."""
     ran.clear()
-    living = EngineRun(served(steps), "cash")
+    living = EngineRun(program, "cash")
     living.saver = store
     while True:
         try:
-            await living.restarted().go()
+            await living.go()
         except Crash:
             continue
         match living.outcome:
@@ -160,9 +165,8 @@ async def survive(steps: Sequence[Any], store: Store) -> EngineRun:
 
 @pytest.mark.parametrize("steps", [ALONE, AMONG], ids=["alone", "among others"])
 async def test_without_a_crash_every_effect_happens_once(steps: Sequence[Any]) -> None:
-    ended = await survive(steps, Store())
-    pauses = ended.places
-    assert pauses == [
+    ended = await survive(Program(served(steps)), Store())
+    assert ended.places == [
         "shop/cashier#0.0.0",
         "shop/cashier#0.0.2",
         "shop/cashier#0.0.0/q0",
@@ -176,10 +180,11 @@ async def test_without_a_crash_every_effect_happens_once(steps: Sequence[Any]) -
 @pytest.mark.parametrize("steps", [ALONE, AMONG], ids=["alone", "among others"])
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 async def test_a_crash_at_any_write_changes_no_outcome(steps: Sequence[Any], after: bool) -> None:
-    calm = await survive(steps, Store())
+    program = Program(served(steps))
+    calm = await survive(program, Store())
     for at in range(1, 100):
         store = CrashingStore(at, after=after)
-        ended = await survive(steps, store)
+        ended = await survive(program, store)
         if store.left > 0:
             assert at > 10, "there were writes to crash at"
             return
@@ -211,6 +216,18 @@ async def test_a_decision_of_another_question_does_not_answer_the_open_one() -> 
     paused.answers["0" * 32] = paused.settled[0].answer
     await paused.restarted().go()
     assert paused.ask.place == second
+
+
+async def test_a_checkpoint_of_another_shape_fails_the_run_instead_of_ending_it_early() -> None:
+    paused = await run(served(AMONG), "cash")
+    others = (
+        served([prepare, Step("teller", cashier()), finish]),
+        served([prepare, replace(cashier(), tools=[look]), finish]),
+    )
+    for other in others:
+        paused.program = Program(other)
+        await paused.go()
+        assert paused.error.code == "workflow_incompatible"
 
 
 async def test_the_store_failing_is_no_fault_of_the_run() -> None:
@@ -253,3 +270,34 @@ async def test_going_on_after_a_decision_writes_nothing_before_the_tool_runs() -
     paused.before_write = lambda: order.append("write")
     await paused.approve()
     assert order == ["act", "write"]
+
+
+class Watched(FakeListChatModel):
+    """A chat model that notes who watches it."""
+
+    watchers: list[str] = Field(default_factory=list[str])
+
+    async def _acall(
+        self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any
+    ) -> str:
+        self.watchers.extend(type(each).__name__ for each in run_manager.handlers)
+        return "done"
+
+
+async def test_no_tracer_sees_a_run_whatever_the_environment_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LANGSMITH_TRACING", "true")
+    monkeypatch.setenv("LANGSMITH_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setenv("LANGSMITH_API_KEY", "none")
+    environment_read_before: Any = get_env_var
+    environment_read_before.cache_clear()
+    watched = Watched(responses=["done"])
+    try:
+        agent = Agent("assistant", prompt="", model=watched)
+        ended = await run(Workflow("w", version="1", input=str, steps=[agent]))
+    finally:
+        monkeypatch.undo()
+        environment_read_before.cache_clear()
+    assert ended.output == "done"
+    assert watched.watchers == []
