@@ -1,0 +1,210 @@
+"""What the pages show is run as it stands: Python in one namespace a page, the stories in a shell.
+
+A story is a page's blocks of `sh`. One that starts the service goes on beside the following ones, until the
+next such block or the end. `# → text` says that the output so far goes on with something that has `text`.
+"""
+
+import asyncio
+import os
+import re
+import shutil
+import signal
+import socket
+import sys
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from app.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+WRITING = ROOT / "docs" / "writing-workflows.md"
+OPERATING = ROOT / "docs" / "operating.md"
+PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+
+SIGNOFF = f"{sys.executable} -c 'from app.cli import main; main()'"
+needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="the stories are told in curl")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """A fenced block of a page. `line` is that of its first line."""
+
+    page: Path
+    language: str
+    text: str
+    line: int
+
+    @property
+    def starts_the_service(self) -> bool:
+        return "make run" in self.text or "signoff serve" in self.text
+
+
+def blocks(page: Path, language: str) -> Iterator[Block]:
+    text = page.read_text()
+    for found in re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        if found[1] == language:
+            line = text.count("\n", 0, found.start(2)) + 1
+            yield Block(page=page, language=language, text=found[2], line=line)
+
+
+# ── Python ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("page", [README, WRITING], ids=lambda page: page.name)
+def test_every_block_of_python_runs_after_those_before_it(page: Path) -> None:
+    namespace: dict[str, Any] = {"__name__": page.stem.replace("-", "_")}
+    for block in blocks(page, "python"):
+        # Its lines count as in the page, so that a traceback points there.
+        code = compile("\n" * (block.line - 1) + block.text, str(page), "exec")
+        exec(code, namespace)
+
+
+# ── Stories ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+@needs_curl
+async def test_the_story_of_the_readme_goes_as_it_says(database_url: str) -> None:
+    await tell(list(blocks(README, "sh")), database_url, folder=ROOT)
+
+
+@needs_curl
+async def test_who_reads_only_the_writers_page_has_a_gated_tool_of_their_own(
+    database_url: str, tmp_path: Path
+) -> None:
+    (tmp_path / "desk.py").write_text(next(blocks(WRITING, "python")).text)
+    await tell(list(blocks(WRITING, "sh")), database_url, folder=tmp_path)
+
+
+async def tell(story: list[Block], database_url: str, *, folder: Path) -> None:
+    """Runs the blocks of a story: what starts the service, then the others beside it."""
+    assert story
+    assert story[0].starts_the_service
+    service, bot = _free_port(), _free_port()
+    environment = {
+        **os.environ,
+        "DATABASE_URL": database_url,
+        "PYTHONPATH": str(ROOT),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "SIGNOFF_LOG_LEVEL": "WARNING",
+    }
+    while story:
+        opening, *story = story
+        scenes = list(takewhile(lambda block: not block.starts_the_service, story))
+        story = story[len(scenes) :]
+        async with _beside(_at(opening.text, service, bot), environment, folder):
+            await _answers(f"http://127.0.0.1:{service}/readyz")
+            for scene in scenes:
+                output = await _shell(_at(scene.text, service, bot), environment, folder)
+                _check(scene, output)
+
+
+def _at(text: str, service: int, bot: int) -> str:
+    """The block as it runs here: on ports that are free, with the Python that runs the tests."""
+    here = {
+        "make run": "SIGNOFF_WORKFLOWS=examples.errands:errands .venv/bin/signoff serve",
+        ".venv/bin/signoff serve": f"exec {SIGNOFF} serve --port {service}",
+        ".venv/bin/python": sys.executable,
+        "127.0.0.1:8000": f"127.0.0.1:{service}",
+        "127.0.0.1:9000": f"127.0.0.1:{bot}",
+        "--port 9000": f"--port {bot}",
+    }
+    for shown, run in here.items():
+        text = text.replace(shown, run)
+    return text
+
+
+@asynccontextmanager
+async def _beside(
+    script: str, environment: dict[str, str], folder: Path
+) -> AsyncGenerator[asyncio.subprocess.Process]:
+    """A script that goes on until the end of the block, with everything that it started."""
+    process = await asyncio.create_subprocess_exec(
+        *("sh", "-eu", "-c", script), env=environment, cwd=folder, start_new_session=True
+    )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            process.terminate()
+        await process.wait()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+async def _answers(url: str) -> None:
+    async with httpx.AsyncClient() as client:
+        while True:
+            with suppress(httpx.TransportError):
+                if (await client.get(url)).is_success:
+                    return
+            await asyncio.sleep(0.05)
+
+
+async def _shell(script: str, environment: dict[str, str], folder: Path) -> str:
+    process = await asyncio.create_subprocess_exec(
+        *("sh", "-eu", "-c", script),
+        env=environment,
+        cwd=folder,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    output, _ = await process.communicate()
+    assert process.returncode == 0, output.decode()
+    return output.decode()
+
+
+def _check(scene: Block, output: str) -> None:
+    """What the block says it prints, it prints, in that order."""
+    rest = output
+    for expected in re.findall(r"^# → (.*)$", scene.text, re.MULTILINE):
+        _, found, rest = rest.partition(expected)
+        assert found, f"{scene.page.name}:{scene.line} does not print {expected!r}:\n{output}"
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+# ── Settings ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_table_of_settings_has_every_setting_with_its_default() -> None:
+    rows = re.findall(r"^\| `([A-Z_]+)` \| (.*?) \|", OPERATING.read_text(), re.MULTILINE)
+
+    assert dict(rows) == dict(_settings())
+
+
+def _settings() -> Iterator[tuple[str, str]]:
+    for name, field in Settings.model_fields.items():
+        setting = field.validation_alias or f"SIGNOFF_{name.upper()}"
+        default = str(field.default).lower() if field.default is True else field.default
+        shown = f"{default:g}" if isinstance(default, float) else default
+        yield str(setting), f"`{shown}`" if shown else "none"
+
+
+# ── Pages ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_to_another_page_leads_there(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?://)([^)#]*)(?:#([^)]*))?\)", page.read_text())
+    for target, anchor in links:
+        linked = (page.parent / target) if target else page
+        assert linked.exists(), target
+        if anchor:
+            assert anchor in _anchors(linked), f"{target}#{anchor}"
+
+
+def _anchors(page: Path) -> set[str]:
+    """The names that headings can be linked by."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", each).strip().lower().replace(" ", "-") for each in headings}
