@@ -48,8 +48,13 @@ class Role:
 
 
 @asynccontextmanager
-async def running(settings: Settings, role: Role) -> AsyncGenerator[Site]:
-    """A process of the service, from its database to its worker; drained and closed at the end."""
+async def running(
+    settings: Settings, role: Role, stopping: asyncio.Event
+) -> AsyncGenerator[Site]:
+    """A process of the service, from its database to its worker, which drains once `stopping` is set.
+
+    At the end everything is drained and closed.
+    """
     programs = [Program(each) for each in load_workflows(settings.workflows)]
     endpoints, unaddressed = _endpoints(settings, programs)
     async with AsyncExitStack() as ending:
@@ -67,7 +72,7 @@ async def running(settings: Settings, role: Role) -> AsyncGenerator[Site]:
         await _keep(hints.send(), ending)
         await _keep(hints.hear(site.hear), ending)
         if role.works:
-            await _work(site, settings, ending)
+            await _work(site, settings, stopping, ending)
         yield site
 
 
@@ -139,8 +144,9 @@ def _endpoints(
     return endpoints, frozenset(unaddressed)
 
 
-async def _work(site: Site, settings: Settings, ending: AsyncExitStack) -> None:
-    stopping = asyncio.Event()
+async def _work(
+    site: Site, settings: Settings, stopping: asyncio.Event, ending: AsyncExitStack
+) -> None:
     worker = Worker(site, drain_seconds=settings.drain_seconds)
     task = asyncio.create_task(worker.run(stopping), name="worker")
 

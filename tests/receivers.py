@@ -73,15 +73,21 @@ class Receiver:
     Args:
         answers: What to answer; 204 if none is given.
         host: The loopback address to listen on.
+        port: The port to listen on; a free one by default.
         tls: Serves https with it.
     """
 
     def __init__(
-        self, *answers: Answer, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None
+        self,
+        *answers: Answer,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.received: list[Received] = []
         self.connections = 0
         self._host = host
+        self._port = port
         self._tls = tls
         self._arrived = asyncio.Condition()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -102,7 +108,7 @@ class Receiver:
         return list(self.received)
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._accept, self._host, 0, ssl=self._tls)
+        self._server = await asyncio.start_server(self._accept, self._host, self._port, ssl=self._tls)
         self.port: int = self._server.sockets[0].getsockname()[1]
         return self
 

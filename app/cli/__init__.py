@@ -4,7 +4,8 @@ import asyncio
 import signal
 import socket
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Generator
+from contextlib import contextmanager
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -68,7 +69,8 @@ def openapi() -> None:
 
 
 async def _serve(settings: Settings, role: Role, listening: socket.socket) -> None:
-    async with running(settings, role) as site:
+    stopping = asyncio.Event()
+    async with running(settings, role, stopping) as site:
         config = uvicorn.Config(
             application(
                 site,
@@ -81,16 +83,37 @@ async def _serve(settings: Settings, role: Role, listening: socket.socket) -> No
             lifespan="off",
             timeout_graceful_shutdown=max(1, int(settings.drain_seconds)),
         )
-        server = uvicorn.Server(config)
+        server = _Server(config)
+        _on_stop(stopping, server)
         typer.echo(_welcome(site.base_url, role, [each.name for each in site.catalog.latest]))
         await server.serve(sockets=[listening])
 
 
+class _Server(uvicorn.Server):
+    """Leaves signals alone: uvicorn's own handling ends the process by the same signal, before it has drained."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+def _on_stop(stopping: asyncio.Event, server: uvicorn.Server | None = None) -> None:
+    """At SIGTERM and SIGINT worker and server begin to drain, side by side; a second one waits for nobody."""
+
+    def stop() -> None:
+        if server:
+            server.force_exit = server.should_exit
+            server.should_exit = True
+        stopping.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop)
+
+
 async def _work(settings: Settings) -> None:
     stopping = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    async with running(settings, Role()) as site:
+    _on_stop(stopping)
+    async with running(settings, Role(), stopping) as site:
         typer.echo(f"Working as {site.hands.worker}.")
         await stopping.wait()
 
