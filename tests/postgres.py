@@ -82,6 +82,12 @@ class Cluster:
             await connection.close()
 
 
+def quickest_folder() -> Path | None:
+    """Where to put the data of a Postgres: into memory, if there is enough; None: where files usually go."""
+    roomy = _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _ENOUGH
+    return _MEMORY if roomy and os.access(_MEMORY, os.W_OK) else None
+
+
 @contextmanager
 def serve() -> Generator[Cluster]:
     """A Postgres that is ready to be copied from, until the end of the block."""
@@ -97,15 +103,10 @@ def _server() -> Generator[str]:
     if given := os.environ.get("SIGNOFF_TEST_DATABASE_URL"):
         yield given
         return
-    with tempfile.TemporaryDirectory(prefix="signoff-tests-", dir=_quickest_folder()) as folder:
+    with tempfile.TemporaryDirectory(prefix="signoff-tests-", dir=quickest_folder()) as folder:
         Path(folder).chmod(0o711)  # where root lends Postgres an account, it must get through
         server = asyncio.run(EmbeddedPostgres.start(Path(folder, "data"), settings=_QUICK))
         try:
             yield server.url
         finally:
             asyncio.run(server.stop())
-
-
-def _quickest_folder() -> Path | None:
-    roomy = _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _ENOUGH
-    return _MEMORY if roomy and os.access(_MEMORY, os.W_OK) else None

@@ -14,6 +14,7 @@ import asyncio
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import signal
 import stat
@@ -35,6 +36,7 @@ from app.storage.os_account import OsAccount
 _MAJOR_VERSION = "18"
 _PORT = "5432"
 _LONGEST_SOCKET_PATH = 103  # bytes; macOS allows 103, Linux 107
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9/._-]+")
 _READY_WITHIN = 300.0  # seconds: after a crash Postgres replays its log first
 _STOPPED_WITHIN = 20.0  # seconds a signal is given before the next, harder one
 _NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
@@ -248,9 +250,13 @@ class _Place:
 
 
 def _socket_folder(folder: Path) -> Path:
-    """Inside the data folder, unless the socket's path would be longer than systems allow."""
+    """Inside the data folder, unless its path is longer than a socket's may be, or unfit for a URL.
+
+    A comma, for one, stands between hosts there, and clients don't agree on how to quote it.
+    """
     inside = folder / "socket"
-    if len(os.fsencode(inside / f".s.PGSQL.{_PORT}")) <= _LONGEST_SOCKET_PATH:
+    path = str(inside / f".s.PGSQL.{_PORT}")
+    if len(path) <= _LONGEST_SOCKET_PATH and _PLAIN_PATH.fullmatch(path):
         return inside
     digest = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
     return Path(tempfile.gettempdir()).resolve() / f"signoff-{os.geteuid()}-{digest}"

@@ -5,6 +5,7 @@ as `nobody`, and lets that account, and no other, pass through the folders above
 """
 
 import errno
+import logging
 import os
 import pwd
 import stat
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import Self, TypedDict
 
 from app.errors import AuthoringError
+
+log = logging.getLogger(__name__)
 
 _ROOT = 0
 
@@ -97,6 +100,7 @@ class OsAccount:
             mask = entries.get((_MASK, _NO_ID), entries[_GROUP, _NO_ID])
             entries[_MASK, _NO_ID] = mask | _ENTER
             os.setxattr(folder, _ACCESS_LIST, _packed(entries))
+            log.info("let through", extra={"account": self.name, "folder": str(folder)})
         except (OSError, AttributeError):  # AttributeError: only Linux has these calls
             raise NoAccountForPostgres(
                 f"Postgres does not run as root, and the account `{self.name}` that it would run "
