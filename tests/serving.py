@@ -28,11 +28,13 @@ async def site_over(
     database_url: str, workflows: Sequence[Workflow], *, works: bool = True
 ) -> AsyncGenerator[Site]:
     """A process of the service without its API; without a worker it only takes requests."""
+    programs = [Program(each) for each in workflows]
+    unaddressed = frozenset(name for each in programs for name in each.told_channels)
     database = await Database.connect(database_url)
     client = guarded_client(AddressGuard(resolver=SystemResolver(), allowed=LOOPBACK))
     site = Site(
         database=database,
-        catalog=Catalog([Program(each) for each in workflows]),
+        catalog=Catalog(programs, unaddressed=unaddressed),
         hands=Hands(new_worker_id(), 20),
         notifier=Notifier({}, WebhookSender(client)),
         base_url="http://signoff.test",
@@ -61,7 +63,7 @@ async def serving(site: Site, **options: Any) -> AsyncGenerator[httpx.AsyncClien
         )
     )
     task = asyncio.create_task(server._serve())  # pyright: ignore[reportPrivateUsage]  # leaves the signals alone
-    while not server.started:
+    while not server.started:  # noqa: ASYNC110  # it has no event for it
         await asyncio.sleep(0.005)
     port = server.servers[0].sockets[0].getsockname()[1]
     try:

@@ -1,8 +1,8 @@
 """The HTTP API: routes over the use cases, and the document that describes them.
 
-    access ─► CORS ─► intake ─► routes ─► lifecycle
-    (id, log)         (limits,            (what goes wrong there becomes a problem in `problems`)
-                       JSON)
+access ─► CORS ─► intake ─► routes ─► lifecycle
+(id, log)         (limits,            (what goes wrong there becomes a problem in `problems`)
+                   JSON)
 """
 
 from app.api.application import application, document

@@ -66,7 +66,7 @@ async def retry_delivery(
     caller: Caller,
     key: OnceOnly,
     delivery_id: DeliveryPath,
-    body: schemas.Empty | None = None,  # noqa: ARG001 - what is in it is refused
+    body: schemas.Empty | None = None,
 ) -> Response:
     """Sends a dead delivery again, under its old id."""
     done = await whole(retry(site, caller, delivery_id, key=key))

@@ -52,9 +52,7 @@ def answers(
 def _good(
     model: type[BaseModel] | None, description: str, headers: tuple[str, ...]
 ) -> dict[str, Any]:
-    said = {
-        name: {"description": _HEADERS[name], "schema": {"type": "string"}} for name in headers
-    }
+    said = {name: {"description": _HEADERS[name], "schema": {"type": "string"}} for name in headers}
     answer: dict[str, Any] = {"description": description}
     if model:
         answer["model"] = model

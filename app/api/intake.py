@@ -104,7 +104,9 @@ def _check_lengths(scope: Scope) -> None:
     if len(target) + len(scope["query_string"]) > MAX_TARGET:
         raise TargetTooLong(f"Path and query are longer than {MAX_TARGET} bytes.", limit=MAX_TARGET)
     if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADERS:
-        raise HeadersTooLarge(f"The headers are larger than {MAX_HEADERS} bytes.", limit=MAX_HEADERS)
+        raise HeadersTooLarge(
+            f"The headers are larger than {MAX_HEADERS} bytes.", limit=MAX_HEADERS
+        )
 
 
 def _has_body(headers: dict[bytes, bytes]) -> bool:
@@ -139,9 +141,7 @@ def _again(body: bytes, receive: Receive) -> Receive:
 def parse_json(body: bytes) -> Json:
     """The JSON value of a body; raises `MalformedBody`, or `InvalidJson` with a pointer."""
     try:
-        value = json.loads(
-            body.decode(), object_pairs_hook=_members, parse_constant=_no_constant
-        )
+        value = json.loads(body.decode(), object_pairs_hook=_members, parse_constant=_no_constant)
     except RecursionError:
         raise MalformedBody("The body has too many levels.") from None
     except ValueError:

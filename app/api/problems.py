@@ -1,7 +1,7 @@
 """What goes wrong, as RFC 9457 problems: the one place that knows HTTP statuses of errors."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from http import HTTPStatus
@@ -75,6 +75,10 @@ _STATUS_OF_FAMILY: Sequence[tuple[type[SignoffError], int]] = (
 )
 
 
+# As RFC 9110 has them; older Pythons say it otherwise.
+_TITLES: Mapping[int, str] = {413: "Content Too Large", 414: "URI Too Long", 422: "Unprocessable Content"}
+
+
 class ProblemResponse(Response):
     """A problem as it is sent."""
 
@@ -93,7 +97,7 @@ class ProblemResponse(Response):
         problem: dict[str, object] = dict(values or {})
         problem |= {
             "type": "about:blank",
-            "title": HTTPStatus(status).phrase,
+            "title": _TITLES.get(status) or HTTPStatus(status).phrase,
             "status": status,
             "detail": detail,
             "code": code,
@@ -138,7 +142,7 @@ def internal_error() -> ProblemResponse:
 
 
 @contextmanager
-def pointing_into(pointer: str) -> Iterator[None]:
+def pointing_into(pointer: str) -> Generator[None]:
     """Makes the pointers of errors, which know only a part of the body, point into the whole of it."""
     try:
         yield

@@ -63,9 +63,8 @@ async def start_run(
 ) -> Response:
     """Starts a run and waits until it is settled: paused or ended."""
     request = _start_request(caller, thread_id, body)
-    with pointing_into("/input"):
-        work = start(site, caller, request, run_id=new_run_id(), key=key)
-        return await accepted(site, work, patience, status=201)
+    work = start(site, caller, request, run_id=new_run_id(), key=key)
+    return await accepted(site, work, patience, status=201)
 
 
 def _start_request(caller: Principal, thread_id: ThreadId, body: schemas.NewRun) -> StartRequest:
@@ -142,7 +141,7 @@ async def cancel_run(
     key: OnceOnly,
     thread_id: ThreadPath,
     run_id: RunPath,
-    body: schemas.Empty | None = None,  # noqa: ARG001 - what is in it is refused
+    body: schemas.Empty | None = None,
 ) -> Response:
     """Cancels a run, whatever it is doing; one that has ended is answered unchanged."""
     done = await whole(cancel(site, caller, thread_id, run_id, key=key))

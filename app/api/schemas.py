@@ -225,7 +225,9 @@ class RunStep(Answered):
     """One step of a run as it went."""
 
     name: str
-    path: str = Field(description="Its place: the workflow's name, then those of the steps around it.")
+    path: str = Field(
+        description="Its place: the workflow's name, then those of the steps around it."
+    )
     type: str
     status: StepStatus
     output: Json = Field(description="Sensitive values are `***`.")
@@ -312,7 +314,9 @@ class Pause(Answered):
     workflow: str
     sequence: int = Field(description="Its place among the pauses of its run, from 1.")
     status: PauseStatus
-    level: PauseLevel = Field(description="Whose question it is: a call's (`executor`) or a step's.")
+    level: PauseLevel = Field(
+        description="Whose question it is: a call's (`executor`) or a step's."
+    )
     kind: PauseKind
     step: PauseStep
     agent: str | None
