@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import sys
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -21,14 +20,19 @@ from typing import Any
 import httpx
 import pytest
 
+from app.api import document
+from app.errors import SignoffError
 from app.settings import Settings
+from tests.service import free_port
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 WRITING = ROOT / "docs" / "writing-workflows.md"
 OPERATING = ROOT / "docs" / "operating.md"
+HTTP = ROOT / "docs" / "http.md"
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
 
+TELLING = ("app.api", "app.lifecycle", "app.domain")
 SIGNOFF = f"{sys.executable} -c 'from app.cli import main; main()'"
 needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="the stories are told in curl")
 
@@ -59,23 +63,29 @@ def blocks(page: Path, language: str) -> Iterator[Block]:
 
 
 @pytest.mark.parametrize("page", [README, WRITING], ids=lambda page: page.name)
-def test_every_block_of_python_runs_after_those_before_it(page: Path) -> None:
+def test_every_block_of_python_runs_after_those_before_it_and_prints_what_the_page_says(
+    page: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     namespace: dict[str, Any] = {"__name__": page.stem.replace("-", "_")}
     for block in blocks(page, "python"):
         # Its lines count as in the page, so that a traceback points there.
         code = compile("\n" * (block.line - 1) + block.text, str(page), "exec")
         exec(code, namespace)
+    printed = capsys.readouterr().out
+    assert all(block.text in printed for block in blocks(page, "text"))
 
 
 # ── Stories ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 @needs_curl
+@pytest.mark.timeout(300)  # seconds; it starts whole processes
 async def test_the_story_of_the_readme_goes_as_it_says(database_url: str) -> None:
     await tell(list(blocks(README, "sh")), database_url, folder=ROOT)
 
 
 @needs_curl
+@pytest.mark.timeout(300)  # seconds; it starts whole processes
 async def test_who_reads_only_the_writers_page_has_a_gated_tool_of_their_own(
     database_url: str, tmp_path: Path
 ) -> None:
@@ -87,9 +97,9 @@ async def tell(story: list[Block], database_url: str, *, folder: Path) -> None:
     """Runs the blocks of a story: what starts the service, then the others beside it."""
     assert story
     assert story[0].starts_the_service
-    service, bot = _free_port(), _free_port()
+    service, bot = free_port(), free_port()
     environment = {
-        **os.environ,
+        **{name: each for name, each in os.environ.items() if not name.startswith("SIGNOFF_")},
         "DATABASE_URL": database_url,
         "PYTHONPATH": str(ROOT),
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -169,12 +179,7 @@ def _check(scene: Block, output: str) -> None:
         assert found, f"{scene.page.name}:{scene.line} does not print {expected!r}:\n{output}"
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
-
-
-# ── Settings ─────────────────────────────────────────────────────────────────────────────────────────
+# ── Tables ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_table_of_settings_has_every_setting_with_its_default() -> None:
@@ -191,7 +196,28 @@ def _settings() -> Iterator[tuple[str, str]]:
         yield str(setting), f"`{shown}`" if shown else "none"
 
 
-# ── Pages ────────────────────────────────────────────────────────────────────────────────────────────
+def test_the_table_of_routes_has_every_route() -> None:
+    rows = re.findall(r"^\| `([A-Z]+ /\S*)` \|", HTTP.read_text(), re.MULTILINE)
+    paths: dict[str, dict[str, Any]] = document()["paths"]
+
+    assert set(rows) == {f"{method.upper()} {path}" for path in paths for method in paths[path]}
+
+
+def test_the_table_of_errors_has_every_code_that_a_caller_can_meet() -> None:
+    table = HTTP.read_text().partition("| status | codes |")[2].partition("\n\n")[0]
+    shown = re.findall(r"`(\w+)`", table)
+    told = {each.code for each in _errors(SignoffError) if each.__module__.startswith(TELLING)}
+
+    assert told <= set(shown)
+
+
+def _errors(family: type[SignoffError]) -> Iterator[type[SignoffError]]:
+    for each in family.__subclasses__():
+        yield each
+        yield from _errors(each)
+
+
+# ── Links ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
