@@ -173,7 +173,13 @@ async def _misfit(_: Request, error: Exception) -> Response:
 
 def _pointer(location: Sequence[Any]) -> str:
     """A place in the body as its JSON pointer; another place with where it is in front of it."""
-    within = location[1:] if location[:1] == ("body",) else location
+    match location:
+        case ("body", *within):
+            pass
+        case ("header", name):  # in any case, so in one
+            within = ("header", str(name).lower())
+        case within:
+            pass
     return "".join(f"/{pointer_token(str(part)[:MAX_POINTER])}" for part in within)
 
 
