@@ -39,7 +39,7 @@ from app.engine.calls import (
 from app.engine.drive import Drive, LineFailed
 from app.engine.faults import reason_of
 from app.engine.models import Model, ModelAnswer, ModelError, ModelRequest
-from app.engine.running import run_call
+from app.engine.running import began, run_call
 from app.engine.scrubbing import secrets_said
 from app.engine.served import Seat
 from app.engine.state import AgentState, LineState, OpenCall, SentCall, Work
@@ -208,11 +208,14 @@ class _Agent:
     async def tool(self, state: SentCall, runtime: Runtime[Drive]) -> dict[str, Json]:
         """Runs one call, beside the others of its turn."""
         drive, call = runtime.context, state["call"]
-        check_digest(self._seat.tool(call["tool"]), call)
+        tool = self._seat.tool(call["tool"])
+        check_digest(tool, call)
+        if tool.tool.on_crash == "ask" and not await began(call, drive):
+            return {"outcomes": {str(call["index"]): {"in_doubt": True}}}
         booking.call_started(drive, self._seat, call)
-        await drive.journal.barrier()
         drive.journal.in_flight += 1
         try:
+            await drive.journal.barrier()
             ran = await run_call(self._seat, call, drive)
         finally:
             drive.journal.in_flight -= 1

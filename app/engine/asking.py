@@ -1,14 +1,13 @@
 """Builds the questions that people are asked: what they read, and the schema of what they may answer."""
 
-from dataclasses import replace
-from typing import cast
+from dataclasses import dataclass
+from typing import Any, Final, cast
 
 from pydantic import TypeAdapter
 
 from app.authoring import AskRequest, Question
-from app.authoring.asks import Terms, policy_of
+from app.authoring.response import action_schema, value_schema, verdict_schema
 from app.domain.ask import Policy
-from app.domain.decision import MAX_BY, MAX_FEEDBACK
 from app.domain.json import Json
 from app.domain.pause import Ask, PauseKind, PauseLevel
 from app.engine.drive import LineStart
@@ -25,11 +24,9 @@ def ask_for(seat: Seat, call: OpenCall, line: str) -> Ask:
     question = open_question(call)
     if question is not None:
         return _question_ask(seat, tool, call, question, line)
-    match PauseKind(call["asks"][0]):
-        case PauseKind.EXTERNAL_RESULT:
-            return _external_ask(seat, tool, call, line)
-        case _:
-            return _approval_ask(seat, tool, call, line)
+    kind = PauseKind(call["asks"][0])
+    terms = _Terms(kind=kind, policy=_policy(tool, kind), **_WORDS[kind](seat, tool))
+    return _ask(seat, tool, call, terms, line)
 
 
 def open_question(call: OpenCall) -> OpenQuestion | None:
@@ -39,91 +36,108 @@ def open_question(call: OpenCall) -> OpenQuestion | None:
 
 
 def place_of(call: OpenCall) -> str:
-    """The place of the next question about a call; a call has one approval, one result, many questions."""
+    """The place of the next question about a call.
+
+    A call has at most one approval and one result of somebody else's; its tool may ask often, and
+    every crash may leave it in doubt again.
+    """
     if open_question(call) is not None:
         return f"{call['place']}/q{len(call['questions']) - 1}"
-    is_result = call["asks"][0] == PauseKind.EXTERNAL_RESULT
-    return f"{call['place']}/result" if is_result else call["place"]
+    match PauseKind(call["asks"][0]):
+        case PauseKind.EXTERNAL_RESULT:
+            return f"{call['place']}/result"
+        case PauseKind.UNKNOWN_OUTCOME:
+            return f"{call['place']}/doubt{call['attempt']}"
+        case _:
+            return call["place"]
 
 
-def _approval_ask(seat: Seat, tool: ServedTool, call: OpenCall, line: str) -> Ask:
-    gate, channel = tool.tool.gate, tool.tool.channel
-    if gate is None:
-        raise AuthoringError(f"The tool {tool.name!r} has no approval by now.")
-    asked = gate.channel or channel
-    if asked is None:
-        raise AuthoringError(f"The approval of the tool {tool.name!r} names no channel.")
-    message = gate.message or f"May {seat.agent.name} call {tool.name}?"
-    return _ask(
-        seat, tool, call, line,
-        kind=PauseKind.APPROVAL,
-        policy=gate.policy(asked),
-        message=message,
-        allowed=["verdict", "override_arguments"],
-        response_schema=verdict_schema(tool.override_schema),
-    )  # fmt: skip
+@dataclass(frozen=True, kw_only=True)
+class _Terms:
+    """What one ask says and takes."""
+
+    kind: PauseKind
+    policy: Policy
+    message: str
+    allowed: list[str]
+    response_schema: Schema
+    options: list[str] | None = None
 
 
-def _external_ask(seat: Seat, tool: ServedTool, call: OpenCall, line: str) -> Ask:
-    channel = tool.tool.channel
-    if channel is None:
-        raise AuthoringError(f"The tool {tool.name!r} names no channel.")
-    return _ask(
-        seat, tool, call, line,
-        kind=PauseKind.EXTERNAL_RESULT,
-        policy=policy_of(Terms(), channel),
-        message=f"{seat.agent.name} needs {tool.name} to be done. What came of it?",
-        allowed=["value", "decline"],
-        response_schema=value_schema(tool.result_schema),
-    )  # fmt: skip
+def _policy(tool: ServedTool, kind: PauseKind) -> Policy:
+    """The terms of the tool. Who is asked about a call in doubt is the tool's channel, as for a result."""
+    of = PauseKind.EXTERNAL_RESULT if kind is PauseKind.UNKNOWN_OUTCOME else kind
+    return tool.tool.policy_for(of)
+
+
+def _approval(seat: Seat, tool: ServedTool) -> dict[str, Any]:
+    message = tool.tool.gate.message if tool.tool.gate else None
+    return {
+        "message": message or f"May {seat.agent.name} call {tool.name}?",
+        "allowed": ["verdict", "override_arguments"],
+        "response_schema": verdict_schema(override_arguments=tool.override_schema),
+    }
+
+
+def _result(seat: Seat, tool: ServedTool) -> dict[str, Any]:
+    return {
+        "message": f"{seat.agent.name} needs {tool.name} to be done. What came of it?",
+        "allowed": ["value", "decline"],
+        "response_schema": value_schema(tool.result_schema),
+    }
+
+
+def _doubt(seat: Seat, tool: ServedTool) -> dict[str, Any]:
+    return {
+        "message": f"{tool.name} was called, and a crash left open whether it happened. What now?",
+        "allowed": ["action", *DOUBT_ACTIONS],
+        "response_schema": action_schema(*DOUBT_ACTIONS, value=tool.result_schema),
+    }
+
+
+DOUBT_ACTIONS: Final = ("run_again", "use_value", "fail")
+_WORDS: Final = {
+    PauseKind.APPROVAL: _approval,
+    PauseKind.EXTERNAL_RESULT: _result,
+    PauseKind.UNKNOWN_OUTCOME: _doubt,
+}
 
 
 def _question_ask(
     seat: Seat, tool: ServedTool, call: OpenCall, question: OpenQuestion, line: str
 ) -> Ask:
-    ask = _ask(
-        seat, tool, call, line,
+    terms = _Terms(
         kind=PauseKind.INTERACTIVE,
         policy=_POLICIES.validate_python(question["policy"]),
         message=question["message"],
         allowed=["value", "decline"],
         response_schema=value_schema(cast("Schema", question["answer_schema"])),
-    )  # fmt: skip
-    return replace(ask, shown=ask.shown | {"options": question["options"]})
+        options=question["options"],
+    )
+    return _ask(seat, tool, call, terms, line)
 
 
-def _ask(
-    seat: Seat,
-    tool: ServedTool,
-    call: OpenCall,
-    line: str,
-    *,
-    kind: PauseKind,
-    policy: Policy,
-    message: str,
-    allowed: list[str],
-    response_schema: Schema,
-) -> Ask:
+def _ask(seat: Seat, tool: ServedTool, call: OpenCall, terms: _Terms, line: str) -> Ask:
     shown: dict[str, Json] = {
         "step": seat.place.as_json(),
         "agent": seat.agent.name,
         "call": _shown_call(tool, call),
         "position": {"index": call["position"][0], "of": call["position"][1]},
-        "message": message,
-        "options": None,
+        "message": terms.message,
+        "options": terms.options,
         "choices": None,
         "output": None,
         "error": None,
         "branch": None,
-        "allowed": allowed,
-        "response_schema": response_schema,
+        "allowed": terms.allowed,
+        "response_schema": terms.response_schema,
     }
     return Ask(
         place=place_of(call),
         line=line,
-        kind=kind,
+        kind=terms.kind,
         level=PauseLevel.EXECUTOR,
-        policy=policy,
+        policy=terms.policy,
         shown=shown,
         secret={"arguments": call["arguments"], "salt": call.get("salt", "")},
         digest=call.get("digest"),
@@ -182,43 +196,3 @@ def request_of(ask: Ask, seat: Seat, start: LineStart) -> AskRequest:
         requested_by=start.requested_by,
         metadata=start.metadata,
     )
-
-
-_WHO: Schema = {
-    "by": {"type": "string", "minLength": 1, "maxLength": MAX_BY},
-    "feedback": {"type": ["string", "null"], "maxLength": MAX_FEEDBACK},
-}
-
-
-def verdict_schema(override: Schema) -> Schema:
-    """JSON Schema of a yes or a no, where a yes may bring other arguments."""
-    inner, definitions = _hoisted(override)
-    properties: Schema = {"approved": {"type": "boolean"}, "override_arguments": inner, **_WHO}
-    refusal: Schema = {"properties": {"approved": {"const": False}}, "required": ["approved"]}
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": ["approved"],
-        "additionalProperties": False,
-        "if": refusal,
-        "then": {"properties": {"override_arguments": {"type": "null"}}},
-        **definitions,
-    }
-
-
-def value_schema(value: Schema) -> Schema:
-    """JSON Schema of an answer, or of its refusal."""
-    inner, definitions = _hoisted(value)
-    return {
-        "type": "object",
-        "properties": {"value": inner, "approved": {"const": False}, **_WHO},
-        "oneOf": [{"required": ["value"]}, {"required": ["approved"]}],
-        "additionalProperties": False,
-        **definitions,
-    }
-
-
-def _hoisted(schema: Schema) -> tuple[Schema, Schema]:
-    """A schema without its definitions, and these: references are read from the root."""
-    inner = {key: each for key, each in schema.items() if key != "$defs"}
-    return inner, {"$defs": schema["$defs"]} if "$defs" in schema else {}

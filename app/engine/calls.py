@@ -69,6 +69,7 @@ def _opened(
         tool=proposed.tool,
         arguments=proposed.arguments,
         asks=[],
+        attempt=0,
         position=[0, 1],
         questions=[],
     )
@@ -151,7 +152,10 @@ def _with_outcome(call: OpenCall, outcome: CallOutcome | None) -> OpenCall:
         case {"result": result}:
             return cast("OpenCall", call | {"result": result})
         case {"question": question}:
-            return cast("OpenCall", call | {"questions": [*call["questions"], question]})
+            questions = [*call["questions"], question]
+            return cast("OpenCall", call | {"questions": questions, "attempt": call["attempt"] + 1})
+        case {"in_doubt": True}:
+            return cast("OpenCall", call | {"asks": [PauseKind.UNKNOWN_OUTCOME.value]})
         case _:
             return call
 
@@ -171,14 +175,21 @@ def with_answer(seat: Seat, call: OpenCall, answer: Answer) -> OpenCall:
         return cast("OpenCall", call | {"questions": questions})
     kind, *rest = call["asks"]
     after = cast("OpenCall", call | {"asks": rest})
-    match PauseKind(kind), answer.approved:
-        case PauseKind.APPROVAL, True:
+    match PauseKind(kind), answer:
+        case PauseKind.APPROVAL, Answer(approved=True):
             return _approved(after, answer)
-        case PauseKind.APPROVAL, False:
+        case PauseKind.APPROVAL, _:
             result = rejected(answer.by, answer.feedback)
-        case _, True:
+        case PauseKind.UNKNOWN_OUTCOME, Answer(action="run_again"):
+            return cast("OpenCall", after | {"attempt": call["attempt"] + 1})
+        case PauseKind.UNKNOWN_OUTCOME, Answer(action="fail"):
+            message = (
+                f"{answer.by} gave up a call of {tool.name} of which nobody knows the outcome."
+            )
+            raise LineFailed("unknown_outcome", message, step=seat.place.path)
+        case _, Answer(approved=True):
             result = result_text(tool, tool.tool.read_result(answer.value))
-        case _, False:
+        case _:
             result = declined(answer.by, answer.feedback)
     return cast("OpenCall", after | {"asks": [], "result": noted(tool, after, result)})
 

@@ -24,7 +24,7 @@ class Journal:
         self.steps: dict[str, StepRecord] = {}
         self.settled: list[Ask] = []
         self.in_flight = 0
-        """How many tool calls run at this moment."""
+        """How many tool calls run at this moment, or wait for the barrier before them."""
         self._write = write
         self._writing = asyncio.Lock()
         self._lasting = False
@@ -53,8 +53,12 @@ class Journal:
         self._lasting = True
 
     async def barrier(self) -> None:
-        """To be passed before every effect: writes what could not be had again, if there is any."""
-        if not self._lasting:
+        """To be passed before every effect: writes what could not be had again, if there is any.
+
+        It also waits for a write that is under way: until that is answered, the effect may rest on what will
+        not be kept, or belong to a run that is lost.
+        """
+        if not self._lasting and not self._writing.locked():
             return
         async with self._writing:
             if self._lasting:  # another call may have written while this one waited

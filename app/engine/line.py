@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from langgraph.graph import END, START, StateGraph
 
-from app.authoring import Agent, AgentStep, Workflow
+from app.authoring import Agent, AgentStep, FunctionStep, Workflow
 from app.authoring.shape import schema_of
 from app.authoring.step import StepNode
 from app.engine.agent import Graph, agent_graph
@@ -15,6 +15,7 @@ from app.engine.function import FunctionNode
 from app.engine.models import Model
 from app.engine.served import Seat, ServedTool, StepPlace
 from app.engine.state import LineState
+from app.errors import AuthoringError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +29,8 @@ class Line:
 
 def root_line(workflow: Workflow, models: dict[Agent, Model]) -> Line:
     """Compiles the workflow itself."""
+    for step in workflow.steps:
+        _refuse_gates(workflow, step)
     places = tuple(_place(workflow, index, step) for index, step in enumerate(workflow.steps))
     seats = {
         place.path: _seat(workflow, place, step.agent)
@@ -57,6 +60,16 @@ def _seat(workflow: Workflow, place: StepPlace, agent: Agent) -> Seat:
         tools={tool.name: ServedTool(tool) for tool in agent.tools},
         channels={channel.name: channel for channel in workflow.channels},
     )
+
+
+def _refuse_gates(workflow: Workflow, step: StepNode) -> None:
+    """A gate that nobody asks at would be worse than none."""
+    if step.before or step.after is not None or step.on_error != "fail":
+        raise _not_served(f"{workflow.name}/{step.name}", "has before=, after= or on_error=")
+
+
+def _not_served(path: str, why: str) -> AuthoringError:
+    return AuthoringError(f"The step {path!r} {why}, which is not served yet.")
 
 
 class _Compiling:
@@ -96,9 +109,11 @@ class _Compiling:
         match step:
             case AgentStep():
                 return self._agent(place, step)
-            case _:
+            case FunctionStep():
                 before = tuple(each for each in self._places if each.index < place.index)
                 return FunctionNode(step, place, before).run
+            case _:
+                raise _not_served(place.path, f"is a {step.type}")
 
     def _agent(self, place: StepPlace, step: AgentStep) -> Graph:
         seat, model = self._seats[place.path], self._models[step.agent]

@@ -35,6 +35,19 @@ class _Stopped(BaseException):
     """Ends a tool's task at a question. No `Exception`, so that a tool's own handlers let it through."""
 
 
+async def began(call: OpenCall, drive: Drive) -> bool:
+    """Stores that this attempt begins; False where it was begun before, and nobody knows how it ended."""
+    name = f"{BEGUN}{call['attempt']}"
+    if (call["id"], name) in drive.step_results:
+        return False
+    await drive.start.save_step_result(call["id"], name, True)
+    return True
+
+
+BEGUN = "begun#"
+"""With the attempt's number, the name under which its beginning is stored beside the results of steps."""
+
+
 async def run_call(seat: Seat, call: OpenCall, drive: Drive) -> Ran:
     """Runs the call, again if it raised and may be retried.
 

@@ -1,6 +1,6 @@
 """The one place where a decision is checked against its pause: whatever door it came in by."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from typing import Any, cast
@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from app.domain.decision import (
     MAX_BY,
     MAX_FEEDBACK,
+    Action,
     Decision,
     Decline,
     InvalidDecision,
@@ -23,6 +24,7 @@ from app.domain.decision import (
 from app.domain.json import InvalidJson, Json, check_json, pointer_token
 from app.domain.masking import digest_of, mask, restore, secrets_in
 from app.domain.pause import Answer, PauseKind, Settled
+from app.engine.asking import DOUBT_ACTIONS
 from app.engine.faults import reason_of, wrong_fields
 from app.engine.served import Schema, ServedTool
 from app.errors import FieldError
@@ -46,13 +48,49 @@ class Decider:
     via: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class Answering:
+    """Makes answers in the name of who decides."""
+
+    who: Decider
+    feedback: str | None
+
+    @classmethod
+    def of(cls, decision: Decision, decider: Decider) -> "Answering":
+        feedback = one_line(decision.feedback, MAX_FEEDBACK) if decision.feedback else None
+        return cls(who=Decider(by=one_line(decider.by, MAX_BY), via=decider.via), feedback=feedback)
+
+    def verdict(self, approved: bool, *, output: Json = None, shown_output: Json = None) -> Settled:
+        answer = _answer(self.who, self.feedback, shape="verdict", approved=approved, output=output)
+        shown = {} if output is None else {"override_output": shown_output}
+        return _settled(answer, **shown)
+
+    def value(self, value: Json, *, shown: Json) -> Settled:
+        return _settled(_answer(self.who, self.feedback, shape="value", value=value), value=shown)
+
+    def declined(self) -> Settled:
+        return _settled(_answer(self.who, self.feedback, shape="value", approved=False))
+
+    def action(self, action: str) -> Settled:
+        answer = _answer(self.who, self.feedback, shape="action", action=action)
+        return Settled(
+            answer=answer,
+            shown={
+                "action": action,
+                **({"feedback": self.feedback} if self.feedback else {}),
+                "by": answer.by,
+                "via": answer.via,
+            },
+        )
+
+
 def settle(pause: OpenPause, decision: Decision, tool: ServedTool, decider: Decider) -> Settled:
     """The decision as an answer, if it fits; raises `InvalidDecision` with pointers into it.
 
     Messages never quote what was sent.
     """
-    who = Decider(by=one_line(decider.by, MAX_BY), via=decider.via)
-    feedback = one_line(decision.feedback, MAX_FEEDBACK) if decision.feedback else None
+    answering = Answering.of(decision, decider)
+    who, feedback = answering.who, answering.feedback
     match pause.kind:
         case PauseKind.APPROVAL:
             return _verdict(pause, decision, tool, who, feedback)
@@ -60,8 +98,10 @@ def settle(pause: OpenPause, decision: Decision, tool: ServedTool, decider: Deci
             return _reported(decision, tool, who, feedback)
         case PauseKind.INTERACTIVE:
             return _answered(pause, decision, who, feedback)
+        case PauseKind.UNKNOWN_OUTCOME:
+            return _acted(decision, tool, who, feedback)
         case _:
-            raise _wrong("", f"a pause of the kind {pause.kind} cannot be decided yet")
+            raise wrong("", f"a pause of the kind {pause.kind} cannot be decided yet")
 
 
 def _verdict(
@@ -69,17 +109,17 @@ def _verdict(
 ) -> Settled:
     match decision:
         case Verdict(override_output=output) if output is not None:
-            raise _wrong("/override_output", "an approval of a call takes no output")
+            raise wrong("/override_output", "an approval of a call takes no output")
         case Verdict(approved=True, override_arguments=None):
             return _settled(_answer(who, feedback, shape="verdict", digest=pause.digest))
         case Verdict(approved=True, override_arguments=edited):
             return _overridden(pause, edited, tool, who, feedback)
         case Verdict(approved=False, override_arguments=edited) if edited is not None:
-            raise _wrong("/override_arguments", "a rejection takes no arguments")
+            raise wrong("/override_arguments", "a rejection takes no arguments")
         case Verdict(approved=False) | Decline():
             return _settled(_answer(who, feedback, shape="verdict", approved=False))
         case _:
-            raise _wrong("/approved", "this pause takes a verdict: approved must be true or false")
+            raise wrong("/approved", "this pause takes a verdict: approved must be true or false")
 
 
 def _overridden(
@@ -87,9 +127,9 @@ def _overridden(
 ) -> Settled:
     secret = cast("dict[str, Json]", pause.secret)
     if not isinstance(edited, dict):
-        raise _wrong("/override_arguments", "must be an object with all arguments")
+        raise wrong("/override_arguments", "must be an object with all arguments")
     arguments = restore(cast("Json", edited), secret["arguments"], tool.schema)
-    read = _read(tool.tool.read_arguments, arguments, "/override_arguments", tool.schema)
+    read = read_value(tool.tool.read_arguments, arguments, "/override_arguments", tool.schema)
     effective = tool.written_out(arguments, read)
     answer = _answer(
         who,
@@ -109,7 +149,7 @@ def _overridden(
 def _reported(decision: Decision, tool: ServedTool, who: Decider, feedback: str | None) -> Settled:
     match decision:
         case Value(value=value):
-            _read(tool.tool.read_result, value, "/value", tool.result_schema)
+            read_value(tool.tool.read_result, value, "/value", tool.result_schema)
             answer = _answer(who, feedback, shape="value", value=value)
             return _settled(answer, value=mask(value, tool.result_schema))
         case _:
@@ -128,12 +168,27 @@ def _answered(pause: OpenPause, decision: Decision, who: Decider, feedback: str 
             return _refused(decision, who, feedback)
 
 
+def _acted(decision: Decision, tool: ServedTool, who: Decider, feedback: str | None) -> Settled:
+    match decision:
+        case Action(action="use_value", value=value):
+            read_value(tool.tool.read_result, value, "/value", tool.result_schema)
+            answer = _answer(who, feedback, shape="action", action="use_value", value=value)
+            return _settled(answer, action="use_value", value=mask(value, tool.result_schema))
+        case Action(action=action, value=None) if action in DOUBT_ACTIONS:
+            answer = _answer(who, feedback, shape="action", action=action)
+            return _settled(answer, action=action)
+        case Action(action=action) if action in DOUBT_ACTIONS:
+            raise wrong("/value", f"{action} takes no value")
+        case _:
+            raise wrong("/action", f"must be one of {', '.join(DOUBT_ACTIONS)}")
+
+
 def _refused(decision: Decision, who: Decider, feedback: str | None) -> Settled:
     match decision:
         case Decline() | Verdict(approved=False, override_arguments=None, override_output=None):
             return _settled(_answer(who, feedback, shape="value", approved=False))
         case _:
-            raise _wrong("", "this pause takes a value, or approved: false")
+            raise wrong("", "this pause takes a value, or approved: false")
 
 
 def _answer(who: Decider, feedback: str | None, *, shape: str, **parts: Any) -> Answer:
@@ -148,13 +203,14 @@ def _answer(who: Decider, feedback: str | None, *, shape: str, **parts: Any) -> 
 
 
 def _settled(answer: Answer, **shown: Json) -> Settled:
-    said: dict[str, Json] = {} if "value" in shown else {"approved": answer.approved}
+    is_verdict = not shown.keys() & {"value", "action"}
+    said: dict[str, Json] = {"approved": answer.approved} if is_verdict else {}
     if answer.feedback is not None:
         said["feedback"] = answer.feedback
     return Settled(answer=answer, shown=said | shown | {"by": answer.by, "via": answer.via})
 
 
-def _read(read: Any, value: Json, pointer: str, schema: Schema) -> Any:
+def read_value(read: Callable[[Json], Any], value: Json, pointer: str, schema: Schema) -> Any:
     """The typed value; whatever a type or a writer's validator says against it is an invalid decision."""
     _check_storable(value, pointer)
     secrets = secrets_in(value, schema)
@@ -163,7 +219,7 @@ def _read(read: Any, value: Json, pointer: str, schema: Schema) -> Any:
     except ValidationError as error:
         raise _invalid(*wrong_fields(error, pointer, secrets)) from None
     except Exception as error:  # noqa: BLE001 - a writer's validator can raise anything
-        raise _wrong(pointer, reason_of(error, secrets)) from None
+        raise wrong(pointer, reason_of(error, secrets)) from None
 
 
 def _check_storable(value: Json, pointer: str) -> None:
@@ -232,7 +288,7 @@ for _name, _type in {
     _FORMATS.checks(_name, raises=ValueError)(_fits)
 
 
-def _wrong(pointer: str, message: str) -> InvalidDecision:
+def wrong(pointer: str, message: str) -> InvalidDecision:
     return _invalid(FieldError(pointer=pointer, message=message))
 
 

@@ -22,7 +22,8 @@ class OpenCall(TypedDict):
     """One call of the open turn.
 
     `arguments` are those it is run with. `asks` are the kinds of pause it still waits at before it is
-    dispatched, the next one first. A call that has a `result` is finished.
+    dispatched, the next one first. `attempt` counts how often it was dispatched, and ended without a
+    result: at a question, or in a crash. A call that has a `result` is finished.
     """
 
     index: int
@@ -33,6 +34,7 @@ class OpenCall(TypedDict):
     tool: str
     arguments: Json
     asks: list[str]
+    attempt: int
     position: list[int]  # of the turn's calls that ask: which, and of how many
     salt: NotRequired[str]
     digest: NotRequired[str]
@@ -42,10 +44,14 @@ class OpenCall(TypedDict):
 
 
 class CallOutcome(TypedDict):
-    """What became of a call that was run: its result, or a question it came upon."""
+    """What became of a call that was dispatched: its result, a question it came upon, or a doubt.
+
+    It is in doubt where an earlier attempt was begun, and nothing says how it ended.
+    """
 
     result: NotRequired[str]
     question: NotRequired[OpenQuestion]
+    in_doubt: NotRequired[bool]
 
 
 def gathered(

@@ -49,6 +49,17 @@ async def test_barriers_at_the_same_moment_write_once() -> None:
     assert len(writer.written) == 1
 
 
+async def test_no_effect_begins_before_the_write_it_rests_on_is_answered() -> None:
+    async def lose() -> None:
+        await asyncio.sleep(0)
+        raise ConnectionError
+
+    journal = Journal(lose)
+    journal.keep()
+    passed = await asyncio.gather(*(journal.barrier() for _ in range(3)), return_exceptions=True)
+    assert [type(each) for each in passed] == [ConnectionError] * 3
+
+
 async def test_a_flush_writes_at_once_and_leaves_the_next_barrier_to_write_again() -> None:
     writer = Writer()
     writer.journal.book(COST)

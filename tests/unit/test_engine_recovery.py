@@ -30,7 +30,7 @@ from app.authoring import (
     reply_with,
     tool,
 )
-from app.domain.decision import Value, Verdict
+from app.domain.decision import Action, Decision, InvalidDecision, Value, Verdict
 from app.domain.pause import PauseKind
 from app.engine.drive import Asked, Ended
 from app.engine.program import STRICT_RESUME, Program
@@ -301,3 +301,96 @@ async def test_no_tracer_sees_a_run_whatever_the_environment_says(
         environment_read_before.cache_clear()
     assert ended.output == "done"
     assert watched.watchers == []
+
+
+class Charging:
+    """A tool that dies in the middle of what it does, as often as it is told to."""
+
+    def __init__(self, crashes: int) -> None:
+        self.crashes = crashes
+        self.calls = 0
+
+        @tool(channel=approvers, on_crash="ask")
+        async def charge(context: ToolContext, amount: int) -> int:
+            self.calls += 1
+            if self.crashes:
+                self.crashes -= 1
+                raise Crash
+            return amount
+
+        self.tool = charge
+
+    async def in_doubt(self) -> EngineRun:
+        paused = await run(workflow(self.tool, model=script(call_tool("charge", {"amount": 5}))))
+        with pytest.raises(Crash):
+            await paused.approve()
+        return await paused.restarted().go()
+
+
+async def test_a_call_in_doubt_is_put_before_a_person_and_not_run_again() -> None:
+    charging = Charging(crashes=1)
+    doubtful = await charging.in_doubt()
+    assert doubtful.ask.kind is PauseKind.UNKNOWN_OUTCOME
+    assert doubtful.ask.place == "work/assistant#0.0.0/doubt0"
+    assert doubtful.shown_call["arguments"] == {"amount": 5}
+    assert doubtful.ask.shown["allowed"] == ["action", "run_again", "use_value", "fail"]
+    assert charging.calls == 1
+
+
+async def test_a_call_in_doubt_is_run_again_if_somebody_says_so_and_may_be_in_doubt_again() -> None:
+    charging = Charging(crashes=2)
+    doubtful = await charging.in_doubt()
+    with pytest.raises(Crash):
+        await doubtful.decide(Action(action="run_again"))
+    await doubtful.restarted().go()
+    assert doubtful.ask.place == "work/assistant#0.0.0/doubt1"
+    await doubtful.decide(Action(action="run_again"))
+    assert doubtful.output == "5"
+    assert charging.calls == 3
+
+
+async def test_the_outcome_of_a_call_in_doubt_may_be_given() -> None:
+    charging = Charging(crashes=1)
+    doubtful = await charging.in_doubt()
+    await doubtful.restarted().decide(Action(action="use_value", value=7))
+    assert doubtful.output == "7"
+    assert doubtful.settled[-1].shown == {
+        "action": "use_value", "value": 7, "by": "alice", "via": "api",
+    }  # fmt: skip
+    assert charging.calls == 1
+
+
+async def test_a_run_may_be_given_up_at_a_call_in_doubt() -> None:
+    doubtful = await Charging(crashes=1).in_doubt()
+    await doubtful.decide(Action(action="fail"))
+    assert doubtful.error.code == "unknown_outcome"
+
+
+@pytest.mark.parametrize(
+    ("decision", "pointer"),
+    [
+        (Action(action="use_value", value="much"), "/value"),
+        (Action(action="use_value"), "/value"),
+        (Action(action="run_again", value=1), "/value"),
+        (Action(action="skip"), "/action"),
+        (Verdict(approved=True), "/action"),
+    ],
+)
+async def test_a_wrong_word_about_a_call_in_doubt_leaves_it_open(
+    decision: Decision, pointer: str
+) -> None:
+    doubtful = await Charging(crashes=1).in_doubt()
+    with pytest.raises(InvalidDecision) as refused:
+        await doubtful.settle(decision)
+    assert [field.pointer for field in refused.value.fields] == [pointer]
+
+
+async def test_a_call_that_ended_in_a_question_is_not_in_doubt() -> None:
+    @tool(channel=approvers, on_crash="ask")
+    async def charge(context: ToolContext) -> str:
+        return await context.pause(Question("From where?", answer=str))
+
+    paused = await run(workflow(charge, model=script(call_tool(charge))))
+    await paused.restarted().approve()
+    await paused.restarted().decide(Value(value="till"))
+    assert paused.output == "till"
