@@ -232,8 +232,11 @@ class _AsyncSaver(BaseCheckpointSaver[int]):
     differ between forks.
     """
 
+    serde: SerializerProtocol = StrictSerializer()
+
     def __init__(self, serde: SerializerProtocol | None = None) -> None:
-        super().__init__(serde=serde or StrictSerializer())
+        if serde is not None:  # checking its protocol costs more than the rest of a saver
+            super().__init__(serde=serde)
 
     def with_allowlist(self, extra_allowlist: Collection[tuple[str, ...]]) -> "_AsyncSaver":
         """Returns itself: state holds plain JSON, so no graph needs more types."""
@@ -600,8 +603,6 @@ class RunCheckpointer(_AsyncSaver):
         self._run_id = run_id
         self._clock = 0  # counts what was put
         self._written = 0  # what Postgres has, by that count
-        self._effect = False  # whether anything that is put may follow from an effect
-        self._effect_at = 0  # the last that was put after an effect
         self._gone: dict[tuple[str, str], int] = {}  # places that Postgres may hold and that ended
         self._newest = _loaded(checkpoints, writes)
 
@@ -609,15 +610,6 @@ class RunCheckpointer(_AsyncSaver):
     def is_empty(self) -> bool:
         """Whether the run has no checkpoint yet."""
         return not self._newest
-
-    @property
-    def dirty(self) -> bool:
-        """Whether a crash now would lose what cannot be computed again without repeating an effect."""
-        return self._effect_at > self._written
-
-    def mark_effect(self) -> None:
-        """Says that a node with an effect begins; what is put from now on may follow from it."""
-        self._effect = True
 
     def take(self) -> Unsaved:
         """Everything that Postgres does not have, as of now. It stays unsaved until `saved`."""
@@ -640,8 +632,6 @@ class RunCheckpointer(_AsyncSaver):
     def saved(self, unsaved: Unsaved) -> None:
         """Says that the statement which carried `unsaved` has committed."""
         self._written = max(self._written, unsaved.upto)
-        for newest in self._newest.values():
-            newest.outdated = newest.outdated and newest.at > unsaved.upto
         self._gone = {place: at for place, at in self._gone.items() if at > unsaved.upto}
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
@@ -720,8 +710,6 @@ class RunCheckpointer(_AsyncSaver):
 
     def _tick(self) -> int:
         self._clock += 1
-        if self._effect:
-            self._effect_at = self._clock
         return self._clock
 
     def _replace(self, row: CheckpointRow, metadata: CheckpointMetadata) -> None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Annotated, Any, Literal, TypedDict
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, Checkpoint, CheckpointTuple
@@ -199,6 +199,15 @@ class Caller:
 
 @small
 @given(calls=calls)
+@example(
+    calls=[
+        ("put", "run_1", "", {}, "loop"),
+        ("write", 0, ("t1", ""), [("a", 1), ("b", 1)]),
+        ("write", 0, ("t1", ""), [("a", 2), ("b", 2), ("a", 2)]),
+        ("write", 0, ("t1", ""), [("__error__", 1)]),
+        ("write", 0, ("t1", ""), [("__error__", 2)]),
+    ]
+)
 async def test_the_same_calls_have_the_same_results(
     calls: list[tuple[Any, ...]], database: Database, theirs: AsyncPostgresSaver
 ) -> None:

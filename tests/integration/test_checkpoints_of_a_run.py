@@ -13,7 +13,9 @@ from langgraph.checkpoint.base import Checkpoint, empty_checkpoint
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, Send, interrupt
 
+from app.authoring import Reply, Workflow, call_tool, tool
 from app.domain.ids import RunId, ThreadId, new_thread_id
+from app.engine.journal import Journal
 from app.storage.checkpoints import (
     SAVE_PARAMETERS,
     CheckpointRow,
@@ -25,6 +27,7 @@ from app.storage.checkpoints import (
     save_ctes,
 )
 from app.storage.database import Database
+from tests.engine_runs import EngineRun, script, workflow
 
 RUN = RunId("run_1")
 ROOT: Any = {"configurable": {"thread_id": "run_1/root", "checkpoint_ns": ""}}
@@ -84,6 +87,13 @@ class Store:
         )
         return [tuple(value for value in row if value != "") for row in found]
 
+    async def written(self) -> bytes:
+        """Every value that a task has written since the newest checkpoint."""
+        rows = await self._database.fetch(
+            "select body from checkpoint_writes where thread_id = $1", self._thread_id
+        )
+        return b"".join(row["body"] for row in rows)
+
     def whole(self) -> PostgresCheckpointer:
         return PostgresCheckpointer(self._database, self._thread_id)
 
@@ -117,6 +127,8 @@ async def test_a_newer_checkpoint_removes_what_was_stored_before(store: Store) -
     config = await saver.aput(config, _checkpoint("2"), {}, {})
     await store.save(saver)
     assert await store.rows() == [("root", "2")]
+    await saver.aput_writes(config, [("value", 2)], "t2")
+    assert saver.take().prunes == ()  # once is enough
 
     next_worker = await store.loaded()
     await next_worker.aput(config, _checkpoint("3"), {}, {})
@@ -200,25 +212,46 @@ def test_the_arguments_are_as_many_as_the_parameters() -> None:
 
 async def test_a_failed_statement_leaves_everything_unsaved(store: Store) -> None:
     saver = store.saver()
-    saver.mark_effect()
     config = await saver.aput(ROOT, _checkpoint("1"), {}, {})
     await saver.aput_writes(config, [("value", 1)], "t1")
     lost = saver.take()
-    assert saver.dirty
     assert saver.take() == lost
 
 
 async def test_what_comes_while_a_statement_runs_stays_unsaved(store: Store) -> None:
     saver = store.saver()
-    saver.mark_effect()
     config = await saver.aput(ROOT, _checkpoint("1"), {}, {})
     first = saver.take()
     await saver.aput_writes(config, [("value", 1)], "t1")
     await store.write(first)
     saver.saved(first)
-    assert saver.dirty
     assert [write.task_id for write in saver.take().writes] == ["t1"]
     assert saver.take().checkpoints == ()
+
+
+async def test_what_ends_while_a_statement_runs_is_removed_by_the_next(store: Store) -> None:
+    saver = store.saver()
+    config = await saver.aput(ROOT, _checkpoint("1"), {}, {})
+    await saver.aput(AGENT, _checkpoint("1"), {"parents": {"": "1"}}, {})
+    running = saver.take()
+    await saver.aput(config, _checkpoint("2"), {}, {})
+    await store.write(running)
+    saver.saved(running)
+    assert len(await store.rows()) == 2
+    await store.save(saver)
+    assert await store.rows() == [("root", "2")]
+
+
+async def test_a_checkpoint_that_is_put_again_keeps_its_writes(store: Store) -> None:
+    saver = store.saver()
+    config = await saver.aput(ROOT, _checkpoint("1"), {}, {})
+    await saver.aput_writes(config, [("value", 1)], "t1")
+    await saver.aput(ROOT, _checkpoint("1", value=2), {}, {})
+    await store.save(saver)
+    seen = await (await store.loaded()).aget_tuple(ROOT)
+    assert seen is not None
+    assert seen.checkpoint["channel_values"] == {"value": 2}
+    assert seen.pending_writes == [("t1", "value", 1)]
 
 
 async def test_a_statement_that_committed_unheard_leaves_nothing_stale(store: Store) -> None:
@@ -281,30 +314,6 @@ async def test_an_older_checkpoint_is_not_served_as_the_newest() -> None:
     assert await saver.aget_tuple(older) is None
 
 
-# ── When it has to be written ────────────────────────────────────────────────────────────────────
-
-
-async def test_routing_alone_is_never_dirty() -> None:
-    saver = RunCheckpointer(new_thread_id(), RUN)
-    config = await saver.aput(ROOT, _checkpoint("1"), {}, {})
-    await saver.aput_writes(config, [("branch:to:x", None)], "t1")
-    await saver.aput(config, _checkpoint("2"), {}, {})
-    saver.mark_effect()
-    assert not saver.dirty
-
-
-async def test_what_follows_an_effect_is_dirty_until_it_is_saved() -> None:
-    saver = RunCheckpointer(new_thread_id(), RUN)
-    config = await saver.aput(ROOT, _checkpoint("1"), {}, {})
-    saver.mark_effect()
-    await saver.aput_writes(config, [("value", 1)], "t1")
-    assert saver.dirty
-    saver.saved(saver.take())
-    assert not saver.dirty
-    await saver.aput(config, _checkpoint("2"), {}, {})
-    assert saver.dirty
-
-
 async def test_a_result_can_be_saved_as_soon_as_it_is_told() -> None:
     saver = RunCheckpointer(new_thread_id(), RUN)
     told: list[Unsaved] = []
@@ -343,9 +352,8 @@ class Agent:
         self.kept: list[str] = []
         self._store = store
         self._left = crash_at
-        self._saving = asyncio.Lock()
         self._saver = store.saver()
-        self._running = 0
+        self._journal = Journal(self._save)
         self._task: asyncio.Task[Any] | None = None
 
     async def run(self) -> Any:
@@ -369,22 +377,21 @@ class Agent:
 
     async def _advance(self, given: Any, config: Any) -> Any:
         self._saver.on_writes = self._save_while_others_run
+        self._journal = Journal(self._save)
         graph = _GRAPH.copy({"checkpointer": self._saver})
         given = None if given is _CONTINUE else given
         return await graph.ainvoke(given, config, context=self, durability="sync")
 
     async def effect(self, name: str) -> None:
-        async with self._saving:
-            if self._saver.dirty:
-                await self._store.save(self._saver)
-        self._saver.mark_effect()
-        self._running += 1
+        self._journal.in_flight += 1
+        await self._journal.barrier()
         self._left -= 1
         self.ran.append(name)
         if self._left == 0 and self._task is not None:
             self._task.cancel()
         await asyncio.sleep(0)
-        self._running -= 1
+        self._journal.in_flight -= 1
+        self._journal.keep()
 
     async def _spent(self) -> list[str]:
         """What the next worker finds."""
@@ -397,12 +404,11 @@ class Agent:
         ]
 
     async def _save_while_others_run(self) -> None:
-        if self._running:
-            await self._save()
+        if self._journal.in_flight:
+            await self._journal.flush()
 
     async def _save(self) -> None:
-        async with self._saving:
-            await self._store.save(self._saver)
+        await self._store.save(self._saver)
 
 
 _CONTINUE = object()
@@ -467,6 +473,56 @@ async def test_after_a_crash_nothing_that_was_kept_runs_again(
 async def test_a_run_leaves_one_checkpoint_however_long_it_was(store: Store) -> None:
     await Agent(store, crash_at=0).run()
     assert len(await store.rows()) == 1
+
+
+async def test_a_call_that_has_ended_is_kept_while_its_siblings_run(database: Database) -> None:
+    running, go_on = asyncio.Semaphore(0), asyncio.Event()
+
+    @tool
+    async def quick() -> str:
+        """Ends at once."""
+        return "quick is done"
+
+    @tool
+    async def slow() -> str:
+        """Ends when it may."""
+        running.release()
+        await go_on.wait()
+        return "slow is done"
+
+    calls = [call for each in (quick, slow, slow) for call in call_tool(each).calls]
+    living = Living(workflow(quick, slow, model=script(Reply(calls=tuple(calls)))), database)
+    driving = asyncio.ensure_future(living.go())
+    try:
+        async with asyncio.timeout(20):
+            await running.acquire()
+            await running.acquire()
+            while b"quick is done" not in await living.store.written():
+                await living.saved.acquire()
+    finally:
+        go_on.set()
+        await driving
+    assert living.output == "quick is done\nslow is done\nslow is done"
+
+
+class Living(EngineRun):
+    """A run of the engine on the saver of the service, saved as the service does."""
+
+    def __init__(self, workflow: Workflow, database: Database) -> None:
+        super().__init__(workflow)
+        self.store = Store(database, self.run.run_id)
+        self.saved = asyncio.Semaphore(0)
+        self.saver = saver = cast(Any, self.store.saver())
+        saver.on_writes = self._save_while_others_run
+
+    async def _save_while_others_run(self) -> None:
+        if self.journal.in_flight:
+            await self.journal.flush()
+
+    async def _write(self) -> None:
+        self._keep(self.journal.take())
+        await self.store.save(cast(RunCheckpointer, self.saver))
+        self.saved.release()
 
 
 def _checkpoint(id_: str, **values: Any) -> Checkpoint:
