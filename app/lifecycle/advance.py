@@ -58,6 +58,7 @@ async def _load(site: Site, work: Work) -> Loaded:
         history=fresh.history,
         answers={},
         step_results={},
+        outputs={},
     )
 
 
@@ -124,6 +125,7 @@ class _Advance:
             requested_by=loaded.requested_by,
             answers=loaded.answers,
             step_results=loaded.step_results,
+            outputs=loaded.outputs,
             save_step_result=self._save_step_result,
         )
         try:

@@ -227,7 +227,9 @@ select r.input, r.metadata, r.requested_by, r.callback is not null as has_callba
      and p.interrupt_id is not null) as answers,
   {load_columns(thread_id="$1", run_id="$3")},
   (select coalesce(json_agg(json_build_object('call_id', s.call_id, 'name', s.name, 'value', s.value)), '[]')
-   from step_results s where s.thread_id = $1 and s.run_id = $3) as step_results
+   from step_results s where s.thread_id = $1 and s.run_id = $3) as step_results,
+  (select coalesce(json_object_agg(s.path, s.output), '{{}}')
+   from steps s where s.thread_id = $1 and s.run_id = $3 and s.status = 'completed') as outputs
 from threads t join runs r on r.thread_id = t.id and r.id = $3
 where t.id = $1 and t.tenant = $2
 """
@@ -245,6 +247,7 @@ class Loaded:
     history: dict[str, list[Message]]
     answers: dict[str, Answer]
     step_results: dict[tuple[CallId, str], Json]
+    outputs: dict[str, Json]
     checkpoints: tuple[CheckpointRow, ...] = ()
     writes: tuple[WriteRow, ...] = ()
 
@@ -356,6 +359,7 @@ async def load(database: Database, run: RunRef, *, history: int) -> Loaded:
         step_results={
             (CallId(each["call_id"]), each["name"]): each["value"] for each in row["step_results"]
         },
+        outputs=row["outputs"],
         checkpoints=tuple(CheckpointRow.of(each) for each in row["checkpoints"]),
         writes=tuple(WriteRow.of(each) for each in row["writes"]),
     )

@@ -23,7 +23,8 @@ import pytest
 from app.api import document
 from app.errors import SignoffError
 from app.settings import Settings
-from tests.service import free_port
+from tests.service import Api, free_port, rejection
+from tests.serving import service
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -66,13 +67,32 @@ def blocks(page: Path, language: str) -> Iterator[Block]:
 def test_every_block_of_python_runs_after_those_before_it_and_prints_what_the_page_says(
     page: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    _run(page)
+
+    printed = capsys.readouterr().out
+    assert all(block.text in printed for block in blocks(page, "text"))
+
+
+async def test_the_steps_of_the_writers_page_go_on_after_a_pause(database_url: str) -> None:
+    complaints = _run(WRITING)["complaints"]
+    given = {"guest": "ann", "text": "The shower was cold."}
+    async with service(database_url, [complaints]) as served:
+        api = Api(served.client)
+        paused = await api.started("complaints", given)
+        run = await api.decided(paused["pause"], rejection("maria"))
+
+    said = "URGENT ann: Settled: Tool error: the call was rejected by maria"
+    assert run["output"] == {"text": said}, run["error"]
+
+
+def _run(page: Path) -> dict[str, Any]:
+    """Runs the blocks of a page, and gives what they define."""
     namespace: dict[str, Any] = {"__name__": page.stem.replace("-", "_")}
     for block in blocks(page, "python"):
         # Its lines count as in the page, so that a traceback points there.
         code = compile("\n" * (block.line - 1) + block.text, str(page), "exec")
         exec(code, namespace)
-    printed = capsys.readouterr().out
-    assert all(block.text in printed for block in blocks(page, "text"))
+    return namespace
 
 
 # ── Stories ──────────────────────────────────────────────────────────────────────────────────────────
@@ -97,7 +117,7 @@ async def tell(story: list[Block], database_url: str, *, folder: Path) -> None:
     """Runs the blocks of a story: what starts the service, then the others beside it."""
     assert story
     assert story[0].starts_the_service
-    service, bot = free_port(), free_port()
+    port, bot_port = free_port(), free_port()
     environment = {
         **{name: each for name, each in os.environ.items() if not name.startswith("SIGNOFF_")},
         "DATABASE_URL": database_url,
@@ -109,22 +129,22 @@ async def tell(story: list[Block], database_url: str, *, folder: Path) -> None:
         opening, *story = story
         scenes = list(takewhile(lambda block: not block.starts_the_service, story))
         story = story[len(scenes) :]
-        async with _beside(_at(opening.text, service, bot), environment, folder):
-            await _answers(f"http://127.0.0.1:{service}/readyz")
+        async with _beside(_at(opening.text, port, bot_port), environment, folder):
+            await _answers(f"http://127.0.0.1:{port}/readyz")
             for scene in scenes:
-                output = await _shell(_at(scene.text, service, bot), environment, folder)
+                output = await _shell(_at(scene.text, port, bot_port), environment, folder)
                 _check(scene, output)
 
 
-def _at(text: str, service: int, bot: int) -> str:
+def _at(text: str, port: int, bot_port: int) -> str:
     """The block as it runs here: on ports that are free, with the Python that runs the tests."""
     here = {
         "make run": "SIGNOFF_WORKFLOWS=examples.errands:errands .venv/bin/signoff serve",
-        ".venv/bin/signoff serve": f"exec {SIGNOFF} serve --port {service}",
+        ".venv/bin/signoff serve": f"exec {SIGNOFF} serve --port {port}",
         ".venv/bin/python": sys.executable,
-        "127.0.0.1:8000": f"127.0.0.1:{service}",
-        "127.0.0.1:9000": f"127.0.0.1:{bot}",
-        "--port 9000": f"--port {bot}",
+        "127.0.0.1:8000": f"127.0.0.1:{port}",
+        "127.0.0.1:9000": f"127.0.0.1:{bot_port}",
+        "--port 9000": f"--port {bot_port}",
     }
     for shown, run in here.items():
         text = text.replace(shown, run)
