@@ -24,6 +24,7 @@ from app.authoring.model import (
     reply_with,
 )
 from app.authoring.model_router import ModelRouter
+from app.authoring.person import ask_user, get_user_input
 from app.authoring.sensitive import Sensitive
 from app.authoring.step import (
     AgentStep,
@@ -92,8 +93,10 @@ __all__ = [
     "Workflow",
     "WorkflowMistakes",
     "WorkflowNode",
+    "ask_user",
     "call_tool",
     "call_tools",
+    "get_user_input",
     "reply_with",
     "tool",
 ]

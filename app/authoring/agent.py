@@ -7,7 +7,6 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from app.authoring.channel import Channel
 from app.authoring.limits import DEFAULT_LIMITS, Limits
 from app.authoring.mistakes import (
     Mistake,
@@ -16,6 +15,7 @@ from app.authoring.mistakes import (
     spoken_name,
     wrong_count,
     wrong_duration,
+    wrong_text,
 )
 from app.authoring.model import ChatModel, Reply, ScriptedModel
 from app.authoring.shape import why_not_json
@@ -46,10 +46,9 @@ class Agent:
         """The tool of that name, if the agent has it."""
         return next((each for each in self.tools if each.name == name), None)
 
-    def channels(self) -> Iterator[tuple[str, Channel]]:
-        """The channels that its tools name, each with the place where."""
-        for each in _tools_among(self.tools):
-            yield from ((f"tool {each.name!r}", channel) for channel in each.channels())
+    def own_tools(self) -> list[Tool[..., Any]]:
+        """Those of its tools that are tools."""
+        return _tools_among(self.tools)
 
     def mistakes(self) -> Iterator[Mistake]:
         """What is wrong with it and its tools, taken by themselves."""
@@ -64,9 +63,9 @@ class Agent:
         wrong = spoken_name(self.name)
         if wrong:
             yield wrong
-        yield from _mistakes_of_text("description", self.description)
-        yield from _mistakes_of_text("prompt", self.prompt)
-        yield from _mistakes_of_model(self.model)
+        yield from wrong_text("description", self.description)
+        yield from wrong_text("prompt", self.prompt)
+        yield from wrong_model(self.model)
         yield from _mistakes_of_tools(self.tools)
         yield from _mistakes_of_limits(self.limits)
         yield from _mistakes_of_output(self.output)
@@ -89,11 +88,6 @@ def _mistakes_of_tools(tools: object) -> Iterator[str]:
         yield f"two of its tools have the name {name!r}"
 
 
-def _mistakes_of_text(name: str, text: object) -> Iterator[str]:
-    if not isinstance(text, str):
-        yield f"{name}= must be a text"
-
-
 def _mistakes_of_limits(limits: object) -> Iterator[str]:
     if isinstance(limits, Limits):
         yield from limits.mistakes()
@@ -112,7 +106,8 @@ def _mistakes_of_output(output: object) -> Iterator[str]:
         yield f"output= cannot be read from JSON: {why}"
 
 
-def _mistakes_of_model(model: object) -> Iterator[str]:
+def wrong_model(model: object) -> Iterator[str]:
+    """What is wrong with the model of an agent or a router."""
     match model:
         case str():
             provider, _, name = model.partition(":")

@@ -17,25 +17,29 @@ SelectFunction: TypeAlias = Callable[
 
 @dataclass(frozen=True, kw_only=True)
 class Gates:
-    """What every step may say: who is asked before it, after it, and when it failed.
+    """What every step may say: who is asked before it, in this order, and about its output.
 
-    `before` is asked in its order, `after` about its output. `on_error="skip"` leaves a failed step
-    out. `description` is what a `ModelRouter` reads; without it, an agent's own, or a function's
+    `description` is what a `ModelRouter` reads; without it, an agent's own, or a function's
     docstring.
     """
 
     before: Before | Sequence[Before] = ()
     after: Review | None = None
-    on_error: OnError = "fail"
     description: str = ""
 
 
 @dataclass(frozen=True)
 class Step(Gates):
-    """A named step: an agent, a function `(context, value)`, sync or async, or a workflow."""
+    """A named step: an agent, a function `(context, value)`, sync or async, or a workflow.
+
+    Where an agent or a function fails, the run does (the default), or with `on_error="skip"` the
+    step is left out, or somebody is asked.
+    """
 
     name: str
     run: Agent | BuiltWorkflow | StepFunction
+    _: KW_ONLY
+    on_error: OnError = "fail"
 
 
 @dataclass(frozen=True)

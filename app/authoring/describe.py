@@ -1,83 +1,163 @@
-"""A workflow as JSON: what it consists of, whom it asks, and what its shape is."""
+"""A workflow as JSON: what it consists of, and where, whom and what it asks."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
 from app.authoring.agent import Agent
+from app.authoring.gates import AskError, AskInput, Choose, Confirm, Gate, Review
 from app.authoring.limits import Limits
 from app.authoring.model import ScriptedModel
-from app.authoring.shape import Schema, schema_of
-from app.authoring.step import AgentStep, FunctionStep, StepNode
+from app.authoring.model_router import ModelRouter
+from app.authoring.response import (
+    Schema,
+    action_schema,
+    choices_schema,
+    value_schema,
+    verdict_schema,
+)
+from app.authoring.shape import adapter_of, schema_of
+from app.authoring.step import (
+    AgentStep,
+    ConditionNode,
+    FunctionStep,
+    LoopNode,
+    RouterNode,
+    StepNode,
+    WorkflowNode,
+    walk,
+)
 from app.authoring.tool import Tool
-from app.domain.json import Json, sha256
+from app.domain.ask import Policy
+from app.domain.json import Json
 from app.domain.masking import sensitive_paths
-from app.domain.pause import PauseKind
+from app.domain.pause import PauseKind, PauseLevel
 
 
-def fingerprint_of(name: str, steps: Sequence[StepNode]) -> str:
-    """SHA-256 (hex) over what a paused run depends on: steps, agents, tools, arguments, asks.
-
-    Descriptions, prompts, models and the version are not part of it: with those changed, a run goes
-    on.
-    """
-    return sha256({"name": name, "steps": [_shape_of_step(step) for step in steps]})
+def describe_steps(steps: Sequence[StepNode], within: str) -> list[Json]:
+    """Steps as callers read them, each with those in it."""
+    return [_describe_step(step, index, within) for index, step in enumerate(steps)]
 
 
-def _shape_of_step(step: StepNode) -> Json:
-    match step:
-        case FunctionStep():
-            return {"function": step.name}
-        case AgentStep():
-            tools = sorted(step.agent.tools, key=lambda tool: tool.name)
-            return {
-                "agent": step.agent.name,
-                "step": step.name,
-                "tools": [_shape_of_tool(tool) for tool in tools],
-            }
-        case _:
-            return {"type": step.type, "step": step.name}
-
-
-def _shape_of_tool(tool: Tool[..., Any]) -> Json:
+def _describe_step(step: StepNode, index: int, within: str) -> Json:
+    path = f"{within}/{step.name}"
     return {
-        "name": tool.name,
-        "arguments": _without_words(tool.arguments_schema),
-        "asks": [str(kind) for kind in tool.asked()],
+        "name": step.name,
+        "path": path,
+        "index": index,
+        "type": step.type,
+        "description": step.description,
+        "output_schema": schema_of(step.output),
+        "asks": [_describe_gate(step, gate) for gate in gates_of(step)],
+        "on_error": "ask" if isinstance(step.on_error, AskError) else step.on_error,
+        **_own_description(step, path),
     }
 
 
-_WORDS = {"title", "description", "examples", "example", "deprecated"}
-
-
-def _without_words(schema: Any) -> Json:
-    """A JSON Schema without what is only said to people; a property may well be called `title`."""
-    if isinstance(schema, list):
-        return [_without_words(each) for each in cast("list[Any]", schema)]
-    if not isinstance(schema, dict):
-        return schema
-    kept: dict[str, Json] = {}
-    for key, each in cast("Schema", schema).items():
-        if key in {"properties", "patternProperties", "$defs"}:
-            kept[key] = {name: _without_words(inner) for name, inner in each.items()}
-        elif key in {"default", "const", "enum"}:
-            kept[key] = each
-        elif key not in _WORDS:
-            kept[key] = _without_words(each)
-    return kept
-
-
-def describe_step(workflow: str, index: int, step: StepNode) -> Json:
-    """One step as callers read it."""
-    shown = {"name": step.name, "path": f"{workflow}/{step.name}", "index": index}
+def _own_description(step: StepNode, path: str) -> dict[str, Json]:
     match step:
         case FunctionStep():
-            return shown | {"type": "function", "output_schema": schema_of(step.output)}
-        case AgentStep():
-            agent = {"type": "agent", "agent": step.agent.name}
-            return shown | agent | {"output_schema": schema_of(step.output)}
+            return {}
+        case AgentStep(agent=agent):
+            return {"agent": agent.name}
+        case ConditionNode(then=then, otherwise=otherwise):
+            return {
+                "then": describe_steps(then, path),
+                "otherwise": describe_steps(otherwise, path),
+            }
+        case RouterNode(choices=choices):
+            selection = {"select": _selection(step.select)}
+            return selection | {"choices": describe_steps(choices, path)}
+        case LoopNode(steps=steps):
+            most = {"max_iterations": step.max_iterations}
+            return most | {"steps": describe_steps(steps, path)}
+        case WorkflowNode(workflow=workflow):
+            inner = {"name": workflow.name, "version": workflow.version}
+            return {"workflow": inner, "steps": describe_steps(workflow.steps, path)}
         case _:
-            return shown | {"type": step.type, "output_schema": schema_of(step.output)}
+            return {"steps": describe_steps(step.children, path)}
+
+
+def _selection(select: object) -> Json:
+    match select:
+        case Choose():
+            return {"by": "person", "multiple": select.multiple}
+        case ModelRouter():
+            return {
+                "by": "model",
+                "model": _model_name(select.model),
+                "after_decision": select.after_decision,
+            }
+        case _:
+            return {"by": "function"}
+
+
+# ── Where it may stop ────────────────────────────────────────────────────────────────────────────
+
+
+def stops_of(steps: Sequence[StepNode], within: str) -> Iterator[Json]:
+    """Every place where a run may stop by what is declared; a tool may ask more by itself."""
+    for path, step in walk(steps, within):
+        for gate in gates_of(step):
+            described = _describe_gate(step, gate)
+            yield {"path": path, "level": str(PauseLevel.STEP), "tool": None, **described}
+        if isinstance(step, AgentStep):
+            for tool in step.agent.tools:
+                for kind in tool.asked():
+                    asked = {"path": path, "level": str(PauseLevel.EXECUTOR), "tool": tool.name}
+                    yield asked | _describe_ask(tool, kind)
+
+
+def gates_of(step: StepNode) -> list[Gate]:
+    """The asks of a step, in the order in which they come."""
+    listed: list[object] = [
+        *step.before,
+        step.select if isinstance(step, RouterNode) else None,
+        step.after_each if isinstance(step, LoopNode) else None,
+        step.after,
+        step.on_error,
+    ]
+    return [each for each in listed if isinstance(each, Gate)]
+
+
+def _describe_gate(step: StepNode, gate: Gate) -> dict[str, Json]:
+    return {
+        "kind": str(gate.kind),
+        "message": gate.message,
+        "conditional": isinstance(gate, Review) and gate.when is not None,
+        "on_reject": gate.on_reject
+        if isinstance(gate, Confirm | AskInput | Choose | Review)
+        else None,
+        **_describe_policy(gate.policy()),
+        "response_schema": response_schema_of(step, gate),
+    }
+
+
+def response_schema_of(step: StepNode, gate: Gate) -> Schema:
+    """JSON Schema of the decision about an ask of a step."""
+    match gate:
+        case AskInput():
+            return value_schema(schema_of(adapter_of(gate.model)))
+        case Choose():
+            names = [each.name for each in step.children]
+            return value_schema(choices_schema(names, multiple=gate.multiple))
+        case Review():
+            return verdict_schema(override_output=schema_of(step.output))
+        case AskError():
+            return action_schema(*error_actions(step))
+        case _:
+            return verdict_schema()
+
+
+def error_actions(step: StepNode, attempts: int = 1) -> list[str]:
+    """What may be done about a step that failed for the `attempts`th time."""
+    ask = step.on_error
+    retries = ask.max_retries if isinstance(ask, AskError) else 0
+    possible = {"retry": attempts <= retries, "skip": step.skippable, "fail": True}
+    return [action for action, is_possible in possible.items() if is_possible]
+
+
+# ── Agents and tools ─────────────────────────────────────────────────────────────────────────────
 
 
 def describe_agent(agent: Agent) -> Json:
@@ -115,6 +195,7 @@ def describe_tool(tool: Tool[..., Any]) -> Json:
         "name": tool.name,
         "description": tool.description,
         "arguments_schema": tool.arguments_schema,
+        "filled_by_a_person": list(tool.fill),
         "result_schema": tool.result_schema,
         "sensitive_paths": sensitive_paths(tool.arguments_schema),
         "asks": [_describe_ask(tool, kind) for kind in tool.asked()],
@@ -124,44 +205,41 @@ def describe_tool(tool: Tool[..., Any]) -> Json:
     }
 
 
-def _describe_ask(tool: Tool[..., Any], kind: PauseKind) -> Json:
-    policy = tool.policy_for(kind)
+def _describe_ask(tool: Tool[..., Any], kind: PauseKind) -> dict[str, Json]:
+    gate = tool.gate
     return {
         "kind": str(kind),
+        "message": gate.message if kind is PauseKind.APPROVAL and gate else None,
+        "conditional": kind is PauseKind.APPROVAL and gate is not None and gate.when is not None,
+        "on_reject": None,
+        **_describe_policy(tool.policy_for(kind)),
+        "response_schema": _response_schema_of_tool(tool, kind),
+    }
+
+
+def _response_schema_of_tool(tool: Tool[..., Any], kind: PauseKind) -> Schema:
+    match kind:
+        case PauseKind.EXTERNAL_RESULT:
+            return value_schema(tool.result_schema)
+        case PauseKind.INPUT:
+            return value_schema(tool.fill_schema)
+        case _:
+            return verdict_schema(override_arguments=tool.offered_schema)
+
+
+def _describe_policy(policy: Policy) -> dict[str, Json]:
+    return {
         "channel": policy.channel,
-        "conditional": kind is PauseKind.APPROVAL
-        and tool.gate is not None
-        and tool.gate.when is not None,
         "approvers": list(policy.approvers),
         "quorum": policy.quorum,
         "allow_requester": policy.allow_requester,
         "expires_after_seconds": _seconds(policy.expires_after),
         "on_expire": policy.on_expire,
+        "remind_before_seconds": _seconds(policy.remind_before),
         "escalate_to": policy.escalate_to,
+        "escalate_before_seconds": _seconds(policy.escalate_before),
     }
 
 
 def _seconds(duration: timedelta | None) -> float | None:
     return None if duration is None else duration.total_seconds()
-
-
-def mermaid(steps: Sequence[StepNode]) -> str:
-    """The steps as a Mermaid flowchart, with every tool that asks somebody."""
-    names = [f's{index}["{step.name}"]' for index, step in enumerate(steps)]
-    flow = " --> ".join(["input([input])", *names, "output([output])"])
-    asks = [
-        f's{index} -.-> s{index}t{at}{{{{"{tool.name}: {_asks(tool)}"}}}}'
-        for index, step in enumerate(steps)
-        for at, tool in enumerate(_asking_tools(step))
-    ]
-    return "\n".join(["flowchart TD", f"  {flow}", *(f"  {line}" for line in asks)])
-
-
-def _asking_tools(step: StepNode) -> Iterable[Tool[..., Any]]:
-    return (
-        [tool for tool in step.agent.tools if tool.asked()] if isinstance(step, AgentStep) else []
-    )
-
-
-def _asks(tool: Tool[..., Any]) -> str:
-    return ", ".join(f"{kind} by {tool.policy_for(kind).channel}" for kind in tool.asked())

@@ -1,165 +1,264 @@
-"""Whether the steps that a writer lists fit, from the first to the last."""
+"""Whether steps fit: what each gives, and what everything that may come next wants of it."""
 
-import inspect
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NotRequired, cast
 
-from app.authoring.agent import Agent
-from app.authoring.context import StepContext
-from app.authoring.declared import Step
-from app.authoring.function import (
-    UnreadableSignature,
-    hints_of,
-    name_of,
-    wrong_parameter,
-    wrong_result,
+from typing_extensions import TypedDict
+
+from app.authoring.declared import Condition, Loop, Parallel, Router, Steps
+from app.authoring.draft import TEXT, Draft
+from app.authoring.gates import AskError
+from app.authoring.mistakes import Mistake
+from app.authoring.shape import (
+    alternatives,
+    either,
+    fits,
+    member_of,
+    members_fit,
+    members_needed,
+    spoken_type,
 )
-from app.authoring.mistakes import Mistake, spoken_name
-from app.authoring.shape import adapter_of, bare, fits, spoken_type, why_not_json
-from app.authoring.step import AgentStep, FunctionStep, StepFunction, StepNode
 from app.authoring.text import takes_text, text_field
-from app.authoring.tool import Tool
 
 
 @dataclass(frozen=True, kw_only=True)
-class Draft:
-    """A step before its neighbours are known: what it takes and what it gives."""
+class Wish:
+    """What somebody wants of a value. `left_out` are the steps past which the wish reaches."""
 
-    name: str
-    run: Agent | StepFunction
-    takes: Any
-    gives: Any
-    mistakes: tuple[str, ...] = ()
+    type: Any
+    place: str
+    verb: str = "wants"
+    left_out: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.place} {self.demand}"
 
     @property
-    def place(self) -> str:
-        return f"step {self.name!r}"
+    def demand(self) -> str:
+        """The wish without who has it."""
+        case = f" where {' and '.join(self.left_out)} is left out" if self.left_out else ""
+        return f"{self.verb} {spoken_type(self.type)}{case}"
+
+    def if_left_out(self, place: str) -> "Wish":
+        """The same wish, where it reaches past a step."""
+        return replace(self, left_out=(place, *self.left_out))
 
 
-_TEXT = object()
-"""What an agent without `output=` gives: a text, or what has room for one."""
+Wishes = Sequence[Wish]
 
 
-def draft(steps: Sequence[object]) -> list[Draft]:
-    """What a writer listed as steps, read one by one."""
-    return [_draft(each) for each in steps]
+def behind_each(steps: Sequence[Draft], after: Wishes) -> list[Wishes]:
+    """What is wanted of the value behind each of a sequence of steps; `after` behind the last."""
+    found: list[Wishes] = []
+    for step in reversed(steps):
+        found.append(after)
+        after = wishes_of(step, after)
+    return found[::-1]
 
 
-def misfits(drafts: Sequence[Draft], first: Any, last: Any) -> Iterator[Mistake]:
-    """What is wrong with the steps and between them, from the type `first` to `last`."""
-    for each in drafts:
-        yield from (Mistake(place=each.place, message=wrong) for wrong in each.mistakes)
-    for each in drafts[:1]:
-        if not fits(first, each.takes):
-            wanted, given = spoken_type(each.takes), spoken_type(first)
-            message = f"wants {wanted}, and the workflow's input is {given}"
-            yield Mistake(place=each.place, message=message)
-    followers = [*(f"{each.place} wants" for each in drafts[1:]), "the workflow's output is"]
-    for each, wanted, follower in zip(drafts, _wanted(drafts, last), followers, strict=False):
-        message = _misfit(each.gives, wanted)
-        if message:
-            message = message.format(f"{follower} {spoken_type(wanted)}")
-            yield Mistake(place=each.place, message=message)
+def wishes(steps: Sequence[Draft], after: Wishes) -> list[Wish]:
+    """What is wanted of the value before a sequence of steps."""
+    if not steps:
+        return list(after)
+    return wishes_of(steps[0], behind_each(steps, after)[0])
 
 
-def build(drafts: Sequence[Draft], first: Any, last: Any) -> Iterator[StepNode]:
-    """The steps, where nothing is wrong with them."""
-    given = first
-    for each, wanted in zip(drafts, _wanted(drafts, last), strict=True):
-        if isinstance(each.run, Agent):
-            field = text_field(wanted) if each.gives is _TEXT else None
-            gives = _given_by_agent(each.gives, wanted, field)
-            yield AgentStep(
-                name=each.name,
-                agent=each.run,
-                input=adapter_of(given),
-                output=adapter_of(gives),
-                field=field,
-            )
-        else:
-            gives = each.gives
-            takes = adapter_of(each.takes)
-            yield FunctionStep(name=each.name, fn=each.run, input=takes, output=adapter_of(gives))
-        given = gives
+def wishes_of(step: Draft, after: Wishes) -> list[Wish]:
+    """What a step wants of the value before it, and what others do where it is left out."""
+    passed = [each.if_left_out(step.place) for each in after] if step.is_left_out else []
+    return [*_looked_at(step), *_inner_wishes(step, after), *passed]
 
 
-def _wanted(drafts: Sequence[Draft], last: Any) -> list[Any]:
-    """What is expected of each step: what the next one takes, and at last the output."""
-    return [*(each.takes for each in drafts[1:]), Any if last is None else last]
+def _looked_at(step: Draft) -> list[Wish]:
+    if step.look is None or isinstance(step.run, Loop):
+        return []
+    return [Wish(type=step.look.takes, place=f"{step.look.name}= of {step.place}")]
 
 
-def _given_by_agent(gives: Any, wanted: Any, field: str | None) -> Any:
-    if gives is not _TEXT:
-        return gives
-    return wanted if field else str
+def _inner_wishes(step: Draft, after: Wishes) -> list[Wish]:
+    if not is_container(step):
+        return [Wish(type=step.takes, place=step.place)]
+    found: list[Wish] = []
+    for branch in step.branches:
+        behind = after_branch(step, branch, after)
+        match step.run:
+            case Parallel():
+                found += [*_looked_at(branch[0]), *_inner_wishes(branch[0], behind)]
+            case Condition() if not branch:
+                found += [each.if_left_out(step.place) for each in after]
+            case _:
+                found += wishes(branch, behind)
+    return found
 
 
-def _misfit(gives: Any, wanted: Any) -> str | None:
-    if gives is _TEXT:
-        if takes_text(wanted) or text_field(wanted):
-            return None
-        return "answers in words, and {}: give the agent output="
-    if fits(gives, wanted):
+def is_container(step: Draft) -> bool:
+    """Whether a step is made of others."""
+    return isinstance(step.run, Steps | Condition | Router | Loop | Parallel)
+
+
+def after_branch(step: Draft, branch: Sequence[Draft], after: Wishes) -> list[Wish]:
+    """What is wanted of the value behind one branch of a container."""
+    match step.run:
+        case Parallel():
+            return list(_of_member(branch[0].name, after))
+        case Loop():
+            again = wishes(branch, ()) if _runs_again(step.run) else []
+            return [*_until(step), *after, *again]
+        case Router() if selects_several(step):
+            others = [each for each in step.branches if each is not branch]
+            return [*after, *(wish for each in others for wish in wishes(each, ()))]
+        case _:
+            return list(after)
+
+
+def _until(step: Draft) -> list[Wish]:
+    if step.look is None:
+        return []
+    return [Wish(type=step.look.takes, place=f"until= of {step.place}")]
+
+
+def _runs_again(loop: Loop) -> bool:
+    return loop.max_iterations != 1
+
+
+def selects_several(step: Draft) -> bool:
+    """Whether a router may take several of its choices, one after the other."""
+    if step.choose is not None:
+        return step.choose.multiple
+    return step.look is not None and step.look.selects_several
+
+
+def _of_member(name: str, after: Wishes) -> Iterator[Wish]:
+    for each in after:
+        for form in alternatives(each.type):
+            member = member_of(form, name)
+            if member is not None:
+                yield replace(each, type=member[0])
+                break
+
+
+# ── What comes out ───────────────────────────────────────────────────────────────────────────────
+
+
+def given_by(steps: Sequence[Draft], given: Any, after: Wishes) -> Any:
+    """The type of the value behind a sequence of steps that gets a `given`."""
+    for step, behind in zip(steps, behind_each(steps, after), strict=True):
+        given = handed_on(step, output_of(step, given, behind), given, behind)
+    return given
+
+
+def handed_on(step: Draft, output: Any, given: Any, after: Wishes) -> Any:
+    """The type of the value behind a step: its output, or what it was given where it is left out."""
+    asked = isinstance(step.on_error, AskError) and may_be_left_out(given, after)
+    return either(output, given) if step.is_left_out or asked else output
+
+
+def may_be_left_out(given: Any, after: Wishes) -> bool:
+    """Whether what comes next takes what a step was given as well."""
+    return all(fits(given, each.type) for each in after)
+
+
+def output_of(step: Draft, given: Any, after: Wishes) -> Any:
+    """The type of what a step gives itself."""
+    match step.run:
+        case Parallel():
+            return _dict_of(step, given, after)
+        case Condition() if not step.branches[1]:
+            return either(*_outputs(step, given, after)[:1], given)
+        case _ if is_container(step):
+            return either(*_outputs(step, given_inside(step, given, after), after))
+        case _:
+            return answer_type(after) if step.gives is TEXT else step.gives
+
+
+def _outputs(step: Draft, given: Any, after: Wishes) -> list[Any]:
+    return [given_by(branch, given, after_branch(step, branch, after)) for branch in step.branches]
+
+
+def given_inside(step: Draft, given: Any, after: Wishes) -> Any:
+    """The type that the steps in a container get: in a loop, also what they gave themselves."""
+    match step.run:
+        case Loop() as loop if _runs_again(loop):
+            return either(given, *_outputs(step, given, after))
+        case Router() if selects_several(step):
+            return either(given, *_outputs(step, given, after))
+        case _:
+            return given
+
+
+def _dict_of(step: Draft, given: Any, after: Wishes) -> Any:
+    members = {
+        branch.name: _member(branch, given, list(_of_member(branch.name, after)), after)
+        for (branch,) in step.branches
+    }
+    return cast("Any", TypedDict)(step.name, members)
+
+
+def _member(branch: Draft, given: Any, behind: Wishes, after: Wishes) -> Any:
+    output = output_of(branch, given, behind)
+    asked = isinstance(branch.on_error, AskError) and branch_may_be_left_out(branch, after)
+    return NotRequired[output] if branch.is_left_out or asked else output
+
+
+def branch_may_be_left_out(branch: Draft, after: Wishes) -> bool:
+    """Whether what comes after a parallel can be without one of its branches."""
+    return not any(branch.name in members_needed(each.type) for each in after)
+
+
+def answer_type(after: Wishes) -> Any:
+    """What an agent's text becomes: a text, or the model that has room for it."""
+    models = [each.type for each in after if not takes_text(each.type)]
+    return models[0] if models and text_field(models[0]) else str
+
+
+# ── What does not fit ────────────────────────────────────────────────────────────────────────────
+
+
+def misfits(steps: Sequence[Draft], given: Any, after: Wishes) -> Iterator[Mistake]:
+    """What does not fit in a sequence of steps, and between its end and what comes `after`."""
+    for step, behind in zip(steps, behind_each(steps, after), strict=True):
+        yield from _misfits_of(step, given, behind)
+        given = handed_on(step, output_of(step, given, behind), given, behind)
+
+
+def _misfits_of(step: Draft, given: Any, after: Wishes) -> Iterator[Mistake]:
+    if not is_container(step):
+        for wish in after:
+            wrong = _misfit(step, wish, after)
+            if wrong:
+                yield Mistake(place=step.place, message=wrong)
+        return
+    if isinstance(step.run, Parallel):
+        yield from _misfits_of_parallel(step, after)
+    inside = given_inside(step, given, after)
+    for branch in step.branches:
+        yield from misfits(branch, inside, after_branch(step, branch, after))
+
+
+def _misfit(step: Draft, wish: Wish, after: Wishes) -> str | None:
+    if step.gives is not TEXT:
+        return (
+            None if fits(step.gives, wish.type) else f"gives {spoken_type(step.gives)}, and {wish}"
+        )
+    answer = answer_type(after)
+    if fits(answer, wish.type) and (answer is str or text_field(answer)):
         return None
-    return f"gives {spoken_type(gives)}, and {{}}"
+    return f"answers in words, and {wish}: give the agent output="
 
 
-def entry_name(entry: object) -> str:
-    """The name of what a writer lists as a step: its own, the agent's or the function's."""
-    match entry:
-        case Step() | Agent():
-            return entry.name
-        case _:
-            return name_of(entry) if callable(entry) else repr(entry)
+def _misfits_of_parallel(step: Draft, after: Wishes) -> Iterator[Mistake]:
+    names = [branch.name for (branch,) in step.branches]
+    anything = cast("Any", TypedDict)(step.name, dict.fromkeys(names, Any))
+    for wish in after:
+        if any(members_fit(anything, form) for form in alternatives(wish.type)):
+            yield from _absent(step, wish)
+        else:
+            message = f"gives a dict of {', '.join(names)}, and {wish}"
+            yield Mistake(place=step.place, message=message)
 
 
-def _draft(entry: object) -> Draft:
-    name, run = entry_name(entry), entry.run if isinstance(entry, Step) else entry
-    if isinstance(run, Agent):
-        gives = _TEXT if run.output is None else run.output
-        return Draft(name=name, run=run, takes=Any, gives=gives, mistakes=_wrong_name(name))
-    if isinstance(run, Tool) or not callable(run):
-        wrong = f"{run!r} is not a step: it is an Agent, a function, or Step(name, …)"
-        return Draft(name=name, run=_nothing, takes=Any, gives=Any, mistakes=(wrong,))
-    takes, gives, wrong = _read_function(run)
-    return Draft(
-        name=name, run=run, takes=takes, gives=gives, mistakes=(*_wrong_name(name), *wrong)
-    )
-
-
-def _nothing(context: StepContext, value: Any) -> None: ...
-
-
-def _wrong_name(name: object) -> tuple[str, ...]:
-    if name == "<lambda>":
-        return ("a lambda has no name: write Step(name, …)",)
-    wrong = spoken_name(name)
-    return (wrong,) if wrong else ()
-
-
-def _read_function(fn: Callable[..., Any]) -> tuple[Any, Any, list[str]]:
-    """What a step function takes and gives, and what is wrong with it."""
-    try:
-        hints = hints_of(fn)
-        parameters = list(inspect.signature(fn).parameters.values())
-    except (UnreadableSignature, TypeError, ValueError) as error:
-        return Any, Any, [str(error)]
-    wrong = wrong_result(fn, hints) or _unstorable("result", hints["return"])
-    gives = hints.get("return", Any)
-    match parameters:
-        case [context, value]:
-            if bare(hints.get(context.name, StepContext)) is not StepContext:
-                wrong.append(f"the first parameter, {context.name!r}, must be a StepContext")
-            wrong += wrong_parameter(value, hints)
-            takes = hints.get(value.name, Any)
-        case _:
-            wrong.append(f"it takes {len(parameters)} parameters; a step takes (context, value)")
-            takes = Any
-    wrong += _unstorable("input", takes)
-    return takes, gives, wrong
-
-
-def _unstorable(what: str, annotation: Any) -> list[str]:
-    why = why_not_json(annotation)
-    return [f"its {what} cannot be stored as JSON: {why}"] if why else []
+def _absent(step: Draft, wish: Wish) -> Iterator[Mistake]:
+    for (branch,) in step.branches:
+        if branch.is_left_out and branch.name in members_needed(wish.type):
+            yield Mistake(place=branch.place, message=f"may be left out, and {wish}")

@@ -72,6 +72,12 @@ def as_list(found: object) -> list[object] | None:
     return list(cast("list[object]", found)) if isinstance(found, list | tuple) else None
 
 
+def wrong_text(name: str, text: object) -> Iterator[str]:
+    """What is wrong with a text, which may be empty."""
+    if not isinstance(text, str):
+        yield f"{name}= must be a text"
+
+
 def wrong_count(name: str, count: object, least: int = 0) -> Iterator[str]:
     """What is wrong with a whole number."""
     if type(count) is not int or count < least:

@@ -1,13 +1,28 @@
 """The declared type of a value: how it becomes JSON, how it comes back, and what it fits."""
 
 import types
-from collections.abc import Iterator
+import warnings
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from functools import cache
-from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    TypeGuard,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 from pydantic.errors import PydanticUserError
+from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaWarningKind
+from typing_extensions import is_typeddict
 
 from app.domain.json import Json, check_json
 from app.domain.masking import sensitive_paths
@@ -116,6 +131,17 @@ def _forget_secrets(schema: Schema, definitions: Schema) -> None:
             del schema[key]
 
 
+@contextmanager
+def quiet_names() -> Generator[None]:
+    """For models made of others' names: a field may be called `copy` or `schema`.
+
+    Nobody calls those methods of such a model.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r"Field name .* shadows an attribute")
+        yield
+
+
 def walk(schema: Schema) -> Iterator[Schema]:
     """A JSON Schema and every schema in it."""
     yield schema
@@ -168,6 +194,21 @@ def fits(given: Any, wanted: Any) -> bool:
     return _class_fits(given, wanted)
 
 
+def alternatives(annotation: Any) -> tuple[Any, ...]:
+    """The types of a union; of another type, itself. Each bare."""
+    found = bare(annotation)
+    if not _is_union(found):
+        return (found,)
+    return tuple(inner for each in get_args(found) for inner in alternatives(each))
+
+
+def either(*annotations: Any) -> Any:
+    """The type of a value that is of one of these."""
+    if not annotations or any(each is Any for each in annotations):
+        return Any
+    return Union[annotations]  # noqa: UP007 - made of a tuple
+
+
 def _is_union(annotation: Any) -> bool:
     return get_origin(annotation) in {Union, types.UnionType}
 
@@ -179,6 +220,8 @@ def _literal_fits(values: tuple[Any, ...], wanted: Any) -> bool:
 
 
 def _class_fits(given: Any, wanted: Any) -> bool:
+    if is_typeddict(given):
+        return members_fit(given, wanted)
     given_class, wanted_class = _class_of(given), _class_of(wanted)
     if given_class is None or wanted_class is None:
         return True
@@ -190,6 +233,56 @@ def _class_fits(given: Any, wanted: Any) -> bool:
     except TypeError:  # a protocol or a typed dict that cannot be asked
         return True
     return _arguments_fit(given, wanted)
+
+
+def members_fit(given: Any, wanted: Any) -> bool:
+    """Whether a typed dict has what a dict, a typed dict or a model must have."""
+    names = get_type_hints(given)
+    wants = {name: member_of(wanted, name) for name in {*names, *members_needed(wanted)}}
+    if any(each is None for each in wants.values()):
+        return False
+    if not members_needed(wanted) <= given.__required_keys__:
+        return False
+    return all(fits(each, cast("tuple[Any]", wants[name])[0]) for name, each in names.items())
+
+
+def members_needed(wanted: Any) -> frozenset[str]:
+    """The members that a value of a type cannot be without."""
+    found = bare(wanted)
+    if is_typeddict(found):
+        return found.__required_keys__
+    if not is_model(found):
+        return frozenset()
+    fields = found.model_fields.items()
+    return frozenset(json_name(name, each) for name, each in fields if each.is_required())
+
+
+def member_of(wanted: Any, name: str) -> tuple[Any] | None:
+    """The type that a member must have; None where a value of the type has no such member."""
+    found = bare(wanted)
+    if found is Any or found is object:
+        return (Any,)
+    if is_typeddict(found):
+        return (get_type_hints(found).get(name, Any),)
+    if is_model(found):
+        fields = {json_name(own, each): each for own, each in found.model_fields.items()}
+        if name in fields:
+            return (fields[name].annotation,)
+        return None if found.model_config.get("extra") == "forbid" else (Any,)
+    origin = _class_of(found)
+    if origin is None or not issubclass(dict, origin):
+        return None
+    return (get_args(found)[1] if len(get_args(found)) == 2 else Any,)
+
+
+def is_model(annotation: Any) -> TypeGuard[type[BaseModel]]:
+    """Whether it is a pydantic model."""
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def json_name(name: str, field: FieldInfo) -> str:
+    """The name of a model's field as JSON has it."""
+    return field.validation_alias if isinstance(field.validation_alias, str) else name
 
 
 def _class_of(annotation: Any) -> type[Any] | None:

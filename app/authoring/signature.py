@@ -1,7 +1,6 @@
 """What a tool's signature says: the model of its arguments, and the type of its result."""
 
 import inspect
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from app.authoring.function import (
     wrong_parameter,
     wrong_result,
 )
-from app.authoring.shape import CONFIG, adapter_of, bare, why_not_json
+from app.authoring.shape import CONFIG, adapter_of, bare, quiet_names, why_not_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +117,5 @@ def _made_model(
         for each in parameters
     }
     config: ConfigDict = {**CONFIG, "extra": "forbid", "protected_namespaces": ()}
-    with warnings.catch_warnings():
-        # A parameter may be called `copy` or `schema`: nobody calls those methods of this model.
-        warnings.filterwarnings("ignore", message=r"Field name .* shadows an attribute")
+    with quiet_names():
         return create_model(name, __config__=config, **fields)

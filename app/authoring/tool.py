@@ -1,7 +1,7 @@
 """Tools: typed functions that a model may call, and that may wait for somebody first."""
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from functools import cached_property
@@ -13,6 +13,7 @@ from typing import (
     ParamSpec,
     Protocol,
     TypeVar,
+    cast,
     get_args,
     overload,
 )
@@ -22,8 +23,16 @@ from pydantic import BaseModel, TypeAdapter
 from app.authoring.asks import Approval
 from app.authoring.channel import Channel
 from app.authoring.context import ToolContext
+from app.authoring.form import Form
 from app.authoring.function import UnreadableSignature, call, name_of
-from app.authoring.mistakes import public_name, wrong_choice, wrong_count, wrong_duration
+from app.authoring.mistakes import (
+    as_list,
+    public_name,
+    repeated,
+    wrong_choice,
+    wrong_count,
+    wrong_duration,
+)
 from app.authoring.shape import dump, load, plain, schema_of
 from app.authoring.signature import ToolSignature, read_signature
 from app.authoring.terms import wrong_channel
@@ -50,6 +59,7 @@ class Tool(Generic[P, R]):
     channel: Channel | None = None
     approval: Approval | None = None
     external: bool = False
+    fill: Sequence[str] = ()
     timeout: timedelta | None = None
     retries: int = 0
     on_crash: OnCrash = "run_again"
@@ -85,8 +95,23 @@ class Tool(Generic[P, R]):
 
     @cached_property
     def arguments_schema(self) -> dict[str, Any]:
-        """JSON Schema of the arguments that a model or an approver gives."""
+        """JSON Schema of the arguments with which the tool is called."""
         return schema_of(self.arguments)
+
+    @cached_property
+    def form(self) -> Form | None:
+        """What a person fills in, if anything; raises `UnreadableSignature`."""
+        return Form(parameters=self.parameters, fill=tuple(self.fill)) if self.fill else None
+
+    @cached_property
+    def offered_schema(self) -> dict[str, Any]:
+        """JSON Schema of the arguments that a model gives: all but those that a person fills in."""
+        return self.form.without(self.arguments_schema) if self.form else self.arguments_schema
+
+    @cached_property
+    def fill_schema(self) -> dict[str, Any]:
+        """JSON Schema of what a person fills in."""
+        return self.form.schema if self.form else {}
 
     @cached_property
     def result_schema(self) -> dict[str, Any]:
@@ -98,14 +123,17 @@ class Tool(Generic[P, R]):
     @cached_property
     def gate(self) -> Approval | None:
         """The approval that a call waits for before anything else happens to it, if any."""
-        if self.approval is None and self.channel is not None and not self.external:
+        waits_otherwise = self.external or self.fill
+        if self.approval is None and self.channel is not None and not waits_otherwise:
             return Approval()
         return self.approval
 
     def asked(self) -> list[PauseKind]:
         """The kinds of pause that a call may wait at before it is dispatched, in order."""
         kinds = [PauseKind.APPROVAL] if self.gate is not None else []
-        return [*kinds, PauseKind.EXTERNAL_RESULT] if self.external else kinds
+        if self.external:
+            return [*kinds, PauseKind.EXTERNAL_RESULT]
+        return [*kinds, PauseKind.INPUT] if self.fill else kinds
 
     def channel_for(self, kind: PauseKind) -> Channel:
         """Who is asked; a workflow that was built has somebody for every kind in `asked`."""
@@ -131,9 +159,13 @@ class Tool(Generic[P, R]):
         try:
             if self.signature.single is not None:
                 return self.gate.when(seen) is not False
-            return self.gate.when(**self.signature.bound(seen).arguments) is not False
+            offered = {name: getattr(seen, name) for name in self._offered_names(self.signature)}
+            return self.gate.when(**offered) is not False
         except Exception:  # noqa: BLE001 - a condition that cannot be told must not open the gate
             return True
+
+    def _offered_names(self, signature: ToolSignature) -> list[str]:
+        return [name for name in signature.own.parameters if name not in self.fill]
 
     def channels(self) -> Iterator[Channel]:
         """The channels it names."""
@@ -156,6 +188,25 @@ class Tool(Generic[P, R]):
         `closed` refuses members that the tool does not know, which are otherwise dropped.
         """
         return load(self.arguments, arguments, closed=closed)
+
+    def read_offered(self, arguments: Json) -> BaseModel:
+        """Arguments as a model gave them, with nothing in the place of those that a person fills in.
+
+        Raises pydantic's `ValidationError`, also where the model gave one of those.
+        """
+        return self.form.read_offered(arguments) if self.form else self.read_arguments(arguments)
+
+    def filled(self, arguments: Json, value: Json) -> Json:
+        """All arguments, where a person gave `value`: an object with every field of `fill_schema`.
+
+        Raises pydantic's `ValidationError`, whose places are in `value`.
+        """
+        if self.form is None:
+            raise LookupError(f"nothing of the tool {self.name!r} is filled in")
+        self.form.read(value)
+        whole = {**cast("dict[str, Json]", arguments), **cast("dict[str, Json]", value)}
+        self.read_arguments(whole)
+        return whole
 
     def dump_arguments(self, arguments: BaseModel) -> Json:
         """Arguments as JSON that fits `arguments_schema`, with every default written out."""
@@ -189,6 +240,7 @@ class Tool(Generic[P, R]):
             yield from self._mistakes_of_approval(self.approval)
         if self.external:
             yield from self._mistakes_of_external()
+        yield from self._mistakes_of_fill()
         yield from self._mistakes_of_running()
 
     def _mistakes_of_signature(self) -> Iterator[str]:
@@ -216,7 +268,7 @@ class Tool(Generic[P, R]):
             if signature.single is not None:
                 taken.bind(signature.single)
             else:
-                taken.bind(**dict.fromkeys(signature.own.parameters))
+                taken.bind(**dict.fromkeys(self._offered_names(signature)))
         except TypeError as error:
             yield f"approval: when= does not take the tool's arguments: {error}"
 
@@ -230,6 +282,28 @@ class Tool(Generic[P, R]):
         }
         for name in (name for name, is_set in idle.items() if is_set):
             yield f"{name}= could never matter with external=True: the function is not run"
+
+    def _mistakes_of_fill(self) -> Iterator[str]:
+        listed = as_list(self.fill)
+        if listed is None:
+            yield "fill= must be a list of parameters"
+        if not listed:
+            return
+        if self.external:
+            yield "fill= could never be asked with external=True: whoever does the call has them"
+        elif self.channel is None:
+            yield "fill= could never be asked without channel="
+        yield from (f"fill= names {name!r} twice" for name in repeated(listed))
+        yield from self._mistakes_of_filled(listed)
+
+    def _mistakes_of_filled(self, listed: Sequence[object]) -> Iterator[str]:
+        try:
+            known = self.signature.parameters.model_fields
+        except UnreadableSignature:
+            return
+        for name in listed:
+            if name not in known:
+                yield f"fill= names {name!r}, which is not a parameter"
 
     def _mistakes_of_running(self) -> Iterator[str]:
         yield from wrong_duration("timeout", self.timeout)
@@ -268,6 +342,7 @@ def tool(
     channel: Channel | None = None,
     approval: Approval | None = None,
     external: bool = False,
+    fill: Sequence[str] = (),
     timeout: timedelta | None = None,
     retries: int = 0,
     on_crash: OnCrash = "run_again",
@@ -279,6 +354,7 @@ def tool(
     channel: Channel | None = None,
     approval: Approval | None = None,
     external: bool = False,
+    fill: Sequence[str] = (),
     timeout: timedelta | None = None,
     retries: int = 0,
     on_crash: OnCrash = "run_again",
@@ -290,9 +366,10 @@ def tool(
 
     Args:
         fn: The function, where `@tool` stands without options.
-        channel: Who is asked. Without `external`, every call waits for an approval.
-        approval: The terms of that approval; with `external`, a separate approval before it.
+        channel: Who is asked. Without `external` and `fill`, every call waits for an approval.
+        approval: The terms of that approval; with `external` or `fill`, of one before that.
         external: Somebody else does the call and reports its result; the function is never run.
+        fill: Parameters that a person fills in; the model is not offered them.
         timeout: How long one attempt may take; a person's waiting time does not count.
         retries: How often a call that raised is tried again.
         on_crash: What becomes of a call of which a crash leaves unknown whether it happened.
@@ -304,6 +381,7 @@ def tool(
             channel=channel,
             approval=approval,
             external=external,
+            fill=fill,
             timeout=timeout,
             retries=retries,
             on_crash=on_crash,

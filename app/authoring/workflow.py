@@ -4,13 +4,17 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
-from pydantic import TypeAdapter
-
 from app.authoring.agent import Agent
+from app.authoring.asking import mistakes_of_asking, same_channel
+from app.authoring.building import Builder
 from app.authoring.channel import Channel
-from app.authoring.declared import Step, StepEntry
-from app.authoring.describe import describe_agent, describe_step, fingerprint_of, mermaid
-from app.authoring.fitting import build, draft, entry_name, misfits
+from app.authoring.checking import mistakes_of, wrong_steps
+from app.authoring.declared import StepEntry
+from app.authoring.describe import describe_agent, describe_steps, stops_of
+from app.authoring.diagram import mermaid
+from app.authoring.draft import Draft, all_drafts, drafts_of
+from app.authoring.fingerprint import fingerprint_of
+from app.authoring.fitting import Wish, Wishes, given_by, misfits, wishes
 from app.authoring.mistakes import (
     Mistake,
     WorkflowMistakes,
@@ -21,8 +25,8 @@ from app.authoring.mistakes import (
     version_number,
     wrong_count,
 )
-from app.authoring.shape import adapter_of, load, schema_of, why_not_json
-from app.authoring.step import BuiltWorkflow, StepNode
+from app.authoring.shape import adapter_of, fits, load, schema_of, spoken_type, why_not_json
+from app.authoring.step import BuiltWorkflow
 from app.domain.json import Json
 
 
@@ -36,8 +40,10 @@ class Workflow(BuiltWorkflow):
         version: As in `"1.0.0"`; several versions may be served side by side.
         input: The type of what a run is given.
         output: The type of what a run gives; without it, that of the last step.
-        steps: Agents, functions `(context, value)` and `Step(name, …)`, run in this order.
-        channels: Everybody who may be asked in it.
+        steps: Agents, functions `(context, value)`, workflows, `Step(name, …)`, and `Steps`,
+            `Condition`, `Router`, `Loop` and `Parallel` of them, run in this order.
+        channels: Everybody who may be asked in it, beside those of the workflows in it. An ask of a
+            step that names no channel asks the first.
         history: How many finished runs of the thread an agent remembers.
     """
 
@@ -55,28 +61,34 @@ class Workflow(BuiltWorkflow):
         self.name = name
         self.version = version
         self.history = history
-        self.channels = _channels_among(channels)
-        entries = as_list(steps) or []
-        self.agents = tuple(dict.fromkeys(_agents_among(entries)))
-        drafts = draft(entries)
+        drafts = drafts_of(steps)
+        each_step = list(all_drafts(drafts))
+        own = _channels_among(channels)
+        self.agents = tuple(dict.fromkeys(_agents_of(each_step)))
+        self.channels = (*own, *_channels_inside(each_step, own))
+        wanted = (
+            [] if output is None else [Wish(place="the workflow's output", verb="is", type=output)]
+        )
         mistakes = [
             *_mistakes_of_workflow(name, version, history),
             *_mistakes_of_type("input", input),
             *(_mistakes_of_type("output", output) if output is not None else ()),
-            *_mistakes_of_steps(steps, self.agents),
-            *_mistakes_of_channels(channels),
-            *misfits(drafts, input, output),
+            *(_here(wrong) for wrong in wrong_steps("steps", steps)),
+            *_mistakes_of_names(self.agents),
+            *_mistakes_of_channels(channels, self.channels),
+            *mistakes_of(drafts),
+            *_mistakes_of_types(drafts, input, wanted),
             *(wrong for agent in self.agents for wrong in agent.mistakes()),
-            *self._mistakes_of_asking(),
+            *mistakes_of_asking(each_step, self.agents, self.channels),
         ]
         if mistakes:
             raise WorkflowMistakes(name, mistakes)
-        self.steps: tuple[StepNode, ...] = tuple(build(drafts, input, output))
-        self.input_type, self.output_type = input, output
-        self.input: TypeAdapter[Any] = adapter_of(input)
-        self.output: TypeAdapter[Any] = (
-            self.steps[-1].output if output is None else adapter_of(output)
-        )
+        builder = Builder(channel=next(iter(self.channels), None))
+        self.steps = builder.sequence(drafts, input, wanted)
+        self.input_type = input
+        self.output_type = given_by(drafts, input, wanted) if output is None else output
+        self.input = adapter_of(self.input_type)
+        self.output = adapter_of(self.output_type)
 
     def __repr__(self) -> str:
         return f"Workflow({self.name!r}, version={self.version!r})"
@@ -111,20 +123,14 @@ class Workflow(BuiltWorkflow):
             "history": self.history,
             "input_schema": self.input_schema,
             "output_schema": self.output_schema,
-            "steps": [describe_step(self.name, at, step) for at, step in enumerate(self.steps)],
+            "steps": describe_steps(self.steps, self.name),
+            "stops": list(stops_of(self.steps, self.name)),
             "agents": [describe_agent(agent) for agent in self.agents],
             "channels": [
                 {"name": each.name, "type": type(each).__name__} for each in self.channels
             ],
             "graph": mermaid(self.steps),
         }
-
-    def _mistakes_of_asking(self) -> Iterator[Mistake]:
-        for agent in self.agents:
-            for place, channel in agent.channels():
-                wrong = _unknown_channel(channel, self.channels)
-                if wrong:
-                    yield Mistake(place=f"agent {agent.name!r}, {place}", message=wrong)
 
 
 def _here(message: str) -> Mistake:
@@ -135,11 +141,25 @@ def _channels_among(channels: object) -> tuple[Channel, ...]:
     return tuple(each for each in as_list(channels) or [] if isinstance(each, Channel))
 
 
-def _agents_among(entries: Sequence[object]) -> Iterator[Agent]:
-    for entry in entries:
-        run = entry.run if isinstance(entry, Step) else entry
-        if isinstance(run, Agent):
-            yield run
+def _agents_of(steps: Sequence[Draft]) -> Iterator[Agent]:
+    for step in steps:
+        match step.run:
+            case Agent() as agent:
+                yield agent
+            case BuiltWorkflow() as inner:
+                yield from inner.agents
+            case _:
+                pass
+
+
+def _channels_inside(steps: Sequence[Draft], own: Sequence[Channel]) -> tuple[Channel, ...]:
+    """Those of the workflows in it that it has not named itself."""
+    found: list[Channel] = []
+    for inner in (step.run for step in steps if isinstance(step.run, BuiltWorkflow)):
+        for channel in inner.channels:
+            if not any(same_channel(channel, each) for each in (*own, *found)):
+                found.append(channel)
+    return tuple(found)
 
 
 def _mistakes_of_workflow(name: object, version: object, history: object) -> Iterator[Mistake]:
@@ -156,36 +176,29 @@ def _mistakes_of_type(what: str, annotation: Any) -> Iterator[Mistake]:
         yield _here(f"{what}= cannot be read from JSON: {why}")
 
 
-def _mistakes_of_steps(steps: object, agents: Sequence[Agent]) -> Iterator[Mistake]:
-    entries = as_list(steps)
-    if not entries:
-        yield _here("steps= must be a list with at least one step")
-    for name in repeated(entry_name(entry) for entry in entries or []):
-        yield _here(f"two steps have the name {name!r}")
+def _mistakes_of_names(agents: Sequence[Agent]) -> Iterator[Mistake]:
     for name in repeated(agent.name for agent in agents):
         yield _here(f"two agents have the name {name!r}")
 
 
-def _mistakes_of_channels(channels: object) -> Iterator[Mistake]:
+def _mistakes_of_types(steps: Sequence[Draft], given: Any, after: Wishes) -> Iterator[Mistake]:
+    for wish in wishes(steps, after):
+        if not fits(given, wish.type):
+            message = f"{wish.demand}, and the workflow's input is {spoken_type(given)}"
+            yield Mistake(place=wish.place, message=message)
+    yield from misfits(steps, given, after)
+
+
+def _mistakes_of_channels(channels: object, found: Sequence[Channel]) -> Iterator[Mistake]:
     listed = as_list(channels)
     if listed is None:
         yield _here("channels= must be a list")
     for each in listed or []:
         if not isinstance(each, Channel):
             yield _here(f"channels= has {each!r}, which is not a channel")
-    found = _channels_among(channels)
     for each in found:
         wrong = channel_name(each.name)
         if wrong:
             yield Mistake(place=f"channel {each.name!r}", message=wrong)
     for name in repeated(str(each.name).lower().replace("-", "_") for each in found):
         yield _here(f"two channels have the name {name!r}")
-
-
-def _unknown_channel(channel: Channel, known: Sequence[Channel]) -> str | None:
-    if any(type(each) is type(channel) and vars(each) == vars(channel) for each in known):
-        return None
-    namesake = next((each for each in known if each.name == channel.name), None)
-    if namesake is None:
-        return f"asks the channel {channel.name!r}, which is not in channels="
-    return f"asks {channel!r}, and channels= has another {namesake!r}"

@@ -270,7 +270,7 @@ def test_a_description_is_json_and_says_whom_each_tool_asks():
     }
     (asked,) = described["tools"][0]["asks"]
     assert (asked["kind"], asked["channel"]) == ("approval", "people")
-    assert 's0 -.-> s0t0{{"send: approval by people"}}' in shown["graph"]
+    assert 's0t0{{"send: approval by people"}}' in shown["graph"]
 
 
 async def count_words(context: StepContext, text: str) -> int:
