@@ -36,7 +36,7 @@ from app.engine.calls import (
     with_answer,
     with_outcomes,
 )
-from app.engine.drive import Drive, LineFailed
+from app.engine.drive import Drive, LineFailed, step_outside
 from app.engine.faults import reason_of
 from app.engine.models import Model, ModelAnswer, ModelError, ModelRequest
 from app.engine.running import began, run_call
@@ -74,6 +74,7 @@ class _Agent:
 
     async def model(self, state: AgentState, runtime: Runtime[Drive]) -> Next:
         """Hands the model the results of its calls, and takes its answer; goes on where calls are left."""
+        step_outside()
         drive = runtime.context
         calls = with_outcomes(state.get("calls", []), state.get("outcomes", {}))
         if any(call["place"] in drive.ran for call in calls):
@@ -207,6 +208,7 @@ class _Agent:
 
     async def tool(self, state: SentCall, runtime: Runtime[Drive]) -> dict[str, Json]:
         """Runs one call, beside the others of its turn."""
+        step_outside()
         drive, call = runtime.context, state["call"]
         tool = self._seat.tool(call["tool"])
         check_digest(tool, call)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import orjson
-from pydantic import ValidationError
 
 from app.domain.ids import CallId
 from app.domain.masking import digest_of, mask
@@ -16,7 +15,7 @@ from app.domain.message import Message, ProposedCall
 from app.domain.pause import Answer, Ask, PauseKind, Settled
 from app.engine.asking import ask_for, open_question, request_of
 from app.engine.drive import Drive, LineFailed
-from app.engine.faults import declined, reason_of, rejected, tool_error, wrong_fields
+from app.engine.faults import declined, reason_of, rejected, tool_error
 from app.engine.models import AnsweredCall
 from app.engine.served import Seat, ServedTool
 from app.engine.settling import Decider, OpenPause, settle
@@ -93,18 +92,11 @@ def _wire_id(call_id: CallId, provider_id: str | None, taken: set[str]) -> str:
 
 
 def _read_arguments(tool: ServedTool, call: OpenCall) -> None:
-    secrets_of_call = tool.secrets(call["arguments"])
     try:
         read = tool.tool.read_arguments(call["arguments"])
-    except ValidationError as error:
-        wrong = (
-            f"{each.pointer or '/'}: {each.message}"
-            for each in wrong_fields(error, "", secrets_of_call)
-        )
-        call["result"] = tool_error(f"invalid arguments: {'; '.join(wrong)}")
-        return
     except Exception as error:  # noqa: BLE001 - a writer's validator can raise anything
-        call["result"] = tool_error(f"invalid arguments: {reason_of(error, secrets_of_call)}")
+        reason = reason_of(error, tool.secrets(call["arguments"]))
+        call["result"] = tool_error(f"invalid arguments: {reason}")
         return
     call["asks"] = [
         kind.value

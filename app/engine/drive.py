@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from langchain_core.runnables.config import var_child_runnable_config
+
 from app.domain.facts import HistoryEntry
 from app.domain.ids import CallId
 from app.domain.json import Json
@@ -68,6 +70,15 @@ class Failed:
 
 
 Outcome: TypeAlias = Asked | Ended | Failed
+
+
+def step_outside() -> None:
+    """Hides the graph from what the current task calls next.
+
+    A tool or a model that runs a LangGraph or a LangChain runnable of its own would else become a part
+    of the run's graph, with its checkpoints and its interrupts.
+    """
+    var_child_runnable_config.set(None)
 
 
 class LineFailed(Exception):

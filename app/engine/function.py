@@ -10,7 +10,7 @@ from app.authoring import FunctionStep, StepContext
 from app.authoring.shape import dump, load
 from app.domain.json import Json
 from app.engine import steps
-from app.engine.drive import Drive, LineFailed
+from app.engine.drive import Drive, LineFailed, step_outside
 from app.engine.faults import reason_of
 from app.engine.served import StepPlace
 from app.engine.state import LineState
@@ -25,6 +25,7 @@ class FunctionNode:
         self._before = before
 
     async def run(self, state: LineState, runtime: Runtime[Drive]) -> LineState:
+        step_outside()
         drive = runtime.context
         steps.started(drive, self._place)
         await drive.journal.barrier()

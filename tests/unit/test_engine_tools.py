@@ -4,9 +4,11 @@ import asyncio
 import time
 from datetime import timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from langgraph.graph import START, StateGraph
+from langgraph.types import interrupt
 from pydantic import BaseModel, field_validator
 
 from app.authoring import (
@@ -23,7 +25,7 @@ from app.authoring import (
 )
 from app.domain.decision import Value
 from app.domain.ledger import LedgerKind
-from tests.engine_runs import EngineRun, approvers, run, script, workflow
+from tests.engine_runs import EngineRun, Store, approvers, run, script, workflow
 
 
 async def result_of(*tools: Any, call: Reply) -> str:
@@ -296,3 +298,30 @@ async def test_a_model_that_fails_fails_the_run() -> None:
 async def test_a_model_whose_answer_cannot_be_stored_fails_the_run() -> None:
     failed = await run(workflow(model=script(reply_with("a\0b"))))
     assert failed.error.code == "model_error"
+
+
+async def test_a_tool_that_runs_a_graph_of_its_own_keeps_it_to_itself() -> None:
+    async def ask(state: dict[str, Any]) -> dict[str, Any]:
+        return {"heard": interrupt("of its own")}
+
+    inner: Any = StateGraph(cast("Any", dict))
+    inner.add_node("ask", ask)
+    inner.add_edge(START, "ask")
+    graph = inner.compile(checkpointer=Store())
+
+    @tool
+    async def think() -> str:
+        stopped = await graph.ainvoke({}, {"configurable": {"thread_id": "its own"}})
+        return stopped["__interrupt__"][0].value
+
+    @tool(channel=approvers)
+    async def act() -> str:
+        return "acted"
+
+    paused = await run(
+        workflow(think, act, model=script(call_tools(call_tool(think)), call_tool(act)))
+    )
+    await paused.restarted().approve()
+    assert paused.output == "of its own\nacted"
+    (thread,) = paused.saver.storage.values()
+    assert list(thread) == [""], "the run has no checkpoints but its own"
