@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import pytest
 from langgraph.graph import START, StateGraph
-from langgraph.types import interrupt
 from pydantic import BaseModel, field_validator
 
 from app.authoring import (
@@ -25,7 +24,7 @@ from app.authoring import (
 )
 from app.domain.decision import Value
 from app.domain.ledger import LedgerKind
-from tests.engine_runs import EngineRun, Store, approvers, run, script, workflow
+from tests.engine_runs import EngineRun, approvers, run, script, workflow
 
 
 async def result_of(*tools: Any, call: Reply) -> str:
@@ -300,19 +299,18 @@ async def test_a_model_whose_answer_cannot_be_stored_fails_the_run() -> None:
     assert failed.error.code == "model_error"
 
 
-async def test_a_tool_that_runs_a_graph_of_its_own_keeps_it_to_itself() -> None:
-    async def ask(state: dict[str, Any]) -> dict[str, Any]:
-        return {"heard": interrupt("of its own")}
+async def test_a_graph_that_a_tool_runs_is_no_part_of_the_run() -> None:
+    async def answer(state: dict[str, Any]) -> dict[str, Any]:
+        return {"said": "of its own"}
 
     inner: Any = StateGraph(cast("Any", dict))
-    inner.add_node("ask", ask)
-    inner.add_edge(START, "ask")
-    graph = inner.compile(checkpointer=Store())
+    inner.add_node("answer", answer)
+    inner.add_edge(START, "answer")
+    graph = inner.compile()
 
     @tool
     async def think() -> str:
-        stopped = await graph.ainvoke({}, {"configurable": {"thread_id": "its own"}})
-        return stopped["__interrupt__"][0].value
+        return (await graph.ainvoke({}))["said"]
 
     @tool(channel=approvers)
     async def act() -> str:
