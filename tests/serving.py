@@ -22,6 +22,8 @@ from app.lifecycle.site import Site
 from app.storage.database import Database
 from app.worker import Worker
 
+Json = dict[str, Any]
+
 
 @asynccontextmanager
 async def site_over(
@@ -89,3 +91,22 @@ async def service(
     """Both, with a worker."""
     async with site_over(database_url, workflows) as site, serving(site, **options) as client:
         yield Service(site=site, client=client)
+
+
+async def paused(client: httpx.AsyncClient, workflow: str = "errands") -> Json:
+    """A run in a thread of its own that waits for a decision."""
+    given: object = {"text": "late"} if workflow == "errands" else "the wall"
+    thread = (await client.post("/threads")).json()["id"]
+    started = await client.post(
+        f"/threads/{thread}/runs", json={"workflow": workflow, "input": given}
+    )
+    assert started.json()["status"] == "paused", started.text
+    return started.json()
+
+
+async def decide(
+    client: httpx.AsyncClient, run: Json, decision: object, **more: Any
+) -> httpx.Response:
+    """The answer to a decision about the run's open pause."""
+    body = {"pause_id": run["pause"]["id"], "decision": decision}
+    return await client.post(f"/threads/{run['thread_id']}/resume", json=body, **more)

@@ -1,5 +1,6 @@
 """Puts the API together, and describes it."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -62,9 +63,9 @@ def application(
     return api
 
 
-def document() -> dict[str, Any]:
-    """The API as an OpenAPI document, the same on every call."""
-    return _api().openapi()
+def document() -> str:
+    """The API as an OpenAPI document, the same text on every call."""
+    return json.dumps(_api().openapi(), indent=2, ensure_ascii=False) + "\n"
 
 
 def _api() -> FastAPI:

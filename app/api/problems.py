@@ -76,7 +76,11 @@ _STATUS_OF_FAMILY: Sequence[tuple[type[SignoffError], int]] = (
 
 
 # As RFC 9110 has them; older Pythons say it otherwise.
-_TITLES: Mapping[int, str] = {413: "Content Too Large", 414: "URI Too Long", 422: "Unprocessable Content"}
+_TITLES: Mapping[int, str] = {
+    413: "Content Too Large",
+    414: "URI Too Long",
+    422: "Unprocessable Content",
+}
 
 
 class ProblemResponse(Response):

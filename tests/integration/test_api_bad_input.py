@@ -9,8 +9,7 @@ import httpx
 import pytest
 
 from examples.errands import errands
-from tests.integration.test_api_decisions import paused
-from tests.serving import Service, service
+from tests.serving import Service, paused, service
 
 JSON = {"Content-Type": "application/json"}
 

@@ -3,28 +3,11 @@
 import asyncio
 from typing import Any
 
-import httpx
-
 from examples.errands import errands
-from tests.serving import service
+from tests.serving import decide, paused, service
 from tests.workflows.papers import enquiries
 
 Json = dict[str, Any]
-
-
-async def paused(client: httpx.AsyncClient, workflow: str = "errands") -> Json:
-    given: object = {"text": "late"} if workflow == "errands" else "the wall"
-    thread = (await client.post("/threads")).json()["id"]
-    started = await client.post(
-        f"/threads/{thread}/runs", json={"workflow": workflow, "input": given}
-    )
-    assert started.json()["status"] == "paused", started.text
-    return started.json()
-
-
-async def decide(client: httpx.AsyncClient, run: Json, decision: object, **more: Any) -> Any:
-    body = {"pause_id": run["pause"]["id"], "decision": decision}
-    return await client.post(f"/threads/{run['thread_id']}/resume", json=body, **more)
 
 
 async def test_an_approval_is_answered_with_the_ended_run(database_url: str) -> None:
@@ -173,8 +156,6 @@ async def test_looking_never_decides(database_url: str) -> None:
         for path in (pause, "/pauses", f"/threads/{run['thread_id']}/resume"):
             for method in ("GET", "HEAD", "OPTIONS", "PUT", "PATCH"):
                 query = {"pause_id": run["pause"]["id"], "decision": '{"approved":true,"by":"m"}'}
-                looked = await client.request(
-                    method, path, params={} if path != pause else query
-                )
+                looked = await client.request(method, path, params={} if path != pause else query)
                 assert looked.status_code in (200, 405), (method, path)
         assert (await client.get(pause)).json()["status"] == "open"

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 import httpx
 
 from examples.errands import errands
-from tests.integration.test_api_decisions import paused
-from tests.serving import service, serving, site_over
+from tests.serving import paused, service, serving, site_over
 from tests.workflows.papers import echoes
 
 ECHO = {"workflow": "echoes", "input": "x"}
@@ -29,7 +28,8 @@ async def test_a_repeated_start_makes_one_run(database_url: str) -> None:
         key = {"Idempotency-Key": "k-1"}
         first = await client.post(f"/threads/{thread}/runs", json=ECHO, headers=key)
         again = await client.post(
-            f"/threads/{thread}/runs", content=b'{"input":"x",  "workflow":"echoes"}',
+            f"/threads/{thread}/runs",
+            content=b'{"input":"x",  "workflow":"echoes"}',
             headers=key | {"Content-Type": "application/json; charset=utf-8"},
         )
         assert (first.status_code, again.status_code) == (201, 201)
@@ -116,14 +116,15 @@ async def test_a_key_belongs_to_one_request(database_url: str) -> None:
         one = (await client.post("/threads", headers=key)).json()["id"]
         other = (await client.post("/threads")).json()["id"]
         run = (await client.post(f"/threads/{other}/runs", json=ECHO)).json()["id"]
-        for path, body in (
+        requests: list[tuple[str, object]] = [
             ("/threads", {"metadata": {"a": 1}}),
             (f"/threads/{one}/runs", ECHO),
             (f"/threads/{other}/runs", ECHO),
             (f"/threads/{other}/runs/{run}/cancel", {}),
             (f"/threads/{other}/resume", {"pause_id": "pau_1", "decision": {}}),
             ("/deliveries/dlv_1/retry", {}),
-        ):
+        ]
+        for path, body in requests:
             refused = await client.post(path, json=body, headers=key)
             problem = refused.json()
             assert (refused.status_code, problem["code"]) == (422, "idempotency_mismatch"), path

@@ -355,4 +355,3 @@ async def test_a_run_waits_in_the_queue_where_nobody_works(database_url: str) ->
         async with site_over(database_url, [echoes]):
             ended = await waiting
         assert (ended.status_code, ended.json()["status"]) == (200, "completed")
-
