@@ -5,6 +5,7 @@ next such block or the end. `# → text` says that the output so far goes on wit
 """
 
 import asyncio
+import json
 import os
 import re
 import shutil
@@ -218,7 +219,7 @@ def _settings() -> Iterator[tuple[str, str]]:
 
 def test_the_table_of_routes_has_every_route() -> None:
     rows = re.findall(r"^\| `([A-Z]+ /\S*)` \|", HTTP.read_text(), re.MULTILINE)
-    paths: dict[str, dict[str, Any]] = document()["paths"]
+    paths: dict[str, dict[str, Any]] = json.loads(document())["paths"]
 
     assert set(rows) == {f"{method.upper()} {path}" for path in paths for method in paths[path]}
 
