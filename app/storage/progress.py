@@ -186,10 +186,16 @@ _STATEMENTS: Mapping[str, str] = {
 
 
 async def save(
-    database: Database, lease: Lease, facts: Facts, unsaved: Unsaved, addressees: Addressees
+    database: Database,
+    lease: Lease,
+    facts: Facts,
+    unsaved: Unsaved,
+    addressees: Addressees,
+    *,
+    asks: Sequence[Ask] = (),
 ) -> None:
-    """Writes what is unwritten; the run goes on. Raises `LeaseLost`."""
-    document = _document(facts, addressees)
+    """Writes what is unwritten and opens pauses, if any; the run goes on. Raises `LeaseLost`."""
+    document = _document(facts, addressees, asks=asks)
     await _write(database, _STAY, lease, document, seen=None, unsaved=unsaved)
 
 

@@ -235,6 +235,16 @@ where t.id = $1 and t.tenant = $2
 """
 
 
+# Read without the lock: a decision that is missed here has raised the count, so no park goes through.
+_DECISIONS = """
+select t.decisions,
+  (select coalesce(json_agg(json_build_object('interrupt_id', p.interrupt_id, 'answer', p.answer)), '[]')
+   from pauses p where p.thread_id = $1 and p.run_id = $3 and p.answer is not null
+     and p.interrupt_id is not null) as answers
+from threads t where t.id = $1 and t.tenant = $2
+"""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Loaded:
     """What a worker needs to go on with a run."""
@@ -355,7 +365,7 @@ async def load(database: Database, run: RunRef, *, history: int) -> Loaded:
         has_callback=row["has_callback"],
         decisions=row["decisions"],
         history=_by_agent(row["history"]),
-        answers={each["interrupt_id"]: Answer.from_json(each["answer"]) for each in row["answers"]},
+        answers=_answers(row["answers"]),
         step_results={
             (CallId(each["call_id"]), each["name"]): each["value"] for each in row["step_results"]
         },
@@ -363,6 +373,18 @@ async def load(database: Database, run: RunRef, *, history: int) -> Loaded:
         checkpoints=tuple(CheckpointRow.of(each) for each in row["checkpoints"]),
         writes=tuple(WriteRow.of(each) for each in row["writes"]),
     )
+
+
+async def decisions(database: Database, run: RunRef) -> tuple[int, dict[str, Answer]]:
+    """How many decisions the run has by now, and the answers by the interrupt they are for."""
+    row = await database.fetch_row(_DECISIONS, run.thread_id, run.tenant, run.run_id)
+    if row is None:
+        raise LookupError(run.run_id)
+    return row["decisions"], _answers(row["answers"])
+
+
+def _answers(rows: list[dict[str, Any]]) -> dict[str, Answer]:
+    return {each["interrupt_id"]: Answer.from_json(each["answer"]) for each in rows}
 
 
 def _by_agent(entries: list[dict[str, Any]]) -> dict[str, list[Message]]:
