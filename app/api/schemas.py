@@ -375,15 +375,61 @@ class WorkflowSummary(Named):
     fingerprint: str = Field(description="SHA-256 of its shape; a paused run needs the same one.")
 
 
+class AskTerms(Answered):
+    """A question that runs may stop at, as it is declared, and its terms. Durations are in seconds."""
+
+    kind: PauseKind
+    message: str | None
+    conditional: bool = Field(description="Whether it is asked only sometimes.")
+    on_reject: str | None = Field(description="What a rejection does, where that is declared.")
+    channel: str
+    approvers: list[str]
+    quorum: int
+    allow_requester: bool
+    expires_after_seconds: float | None
+    on_expire: str
+    remind_before_seconds: float | None
+    escalate_to: str | None
+    escalate_before_seconds: float | None
+    response_schema: dict[str, Any] = Field(description="JSON Schema of the decision.")
+
+
+class Stop(AskTerms):
+    """A place where a run may stop by what is declared; a tool may ask more by itself."""
+
+    path: str = Field(description="The path of the step.")
+    level: PauseLevel
+    tool: str | None
+
+
+class Selection(Answered):
+    """Who picks the way on."""
+
+    by: Literal["person", "model", "function"]
+    multiple: bool | None = None
+    model: str | None = None
+    after_decision: str | None = None
+
+
 class WorkflowStep(Answered):
-    """A step as it is declared."""
+    """A step as it is declared; what is optional belongs to some types of step only."""
 
     name: str
     path: str
-    index: int
+    index: int = Field(description="Its place among its siblings, from 0.")
     type: str
-    agent: str | None = None
+    description: str | None
     output_schema: Json
+    asks: list[AskTerms]
+    on_error: str
+    agent: str | None = None
+    steps: "list[WorkflowStep] | None" = None
+    then: "list[WorkflowStep] | None" = None
+    otherwise: "list[WorkflowStep] | None" = None
+    choices: "list[WorkflowStep] | None" = None
+    select: Selection | None = None
+    max_iterations: int | None = None
+    workflow: Named | None = None
 
 
 class Limit(Answered):
@@ -400,29 +446,16 @@ class AgentLimits(Answered):
     tool_calls: Limit
 
 
-class ToolAsk(Answered):
-    """A question that a tool's calls wait at, and its terms."""
-
-    kind: PauseKind
-    channel: str
-    conditional: bool = Field(description="Whether only some calls wait at it.")
-    approvers: list[str]
-    quorum: int
-    allow_requester: bool
-    expires_after_seconds: float | None
-    on_expire: str
-    escalate_to: str | None
-
-
 class WorkflowTool(Answered):
     """A tool of an agent."""
 
     name: str
     description: str
     arguments_schema: dict[str, Any]
+    filled_by_a_person: list[str] = Field(description="Arguments that the model does not give.")
     result_schema: Json
     sensitive_paths: list[str]
-    asks: list[ToolAsk]
+    asks: list[AskTerms]
     timeout_seconds: float | None
     retries: int
     on_crash: str
@@ -452,6 +485,7 @@ class Workflow(WorkflowSummary):
     input_schema: dict[str, Any]
     output_schema: Json
     steps: list[WorkflowStep]
+    stops: list[Stop]
     agents: list[WorkflowAgent]
     channels: list[WorkflowChannel]
     graph: str = Field(description="A Mermaid flowchart.")
