@@ -64,6 +64,6 @@ def _let_go(busy: dict[RunId, asyncio.Task[None]], held: list[Held]) -> None:
     """Stops the tasks, of those that ran when the leases were looked at, whose run is not held any more."""
     still = {each.run.run_id for each in held}
     for run_id, task in busy.items():
-        if run_id not in still and not task.done():
+        if run_id not in still and not task.done() and not task.cancelling():
             log.warning("run let go", extra={"run_id": run_id})
             task.cancel()
