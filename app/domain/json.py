@@ -29,58 +29,90 @@ def check_json(value: Json, *, max_depth: int = MAX_DEPTH) -> None:
     """Raises `InvalidJson` with a JSON pointer where `value` cannot be stored.
 
     Refused: NUL and lone surrogates in strings and keys, NaN and infinities, integers beyond 64 bits,
-    more than `max_depth` levels, and anything that is not JSON at all. Walks without recursion.
+    more than `max_depth` levels, and anything that is not JSON at all. Walks without recursion, and knows
+    its way only where something is wrong: a body may have a million values.
     """
-    open_values: list[tuple[Json, str, int]] = [(value, "", 0)]
-    while open_values:
-        item, pointer, depth = open_values.pop()
-        if isinstance(item, dict | list) and depth >= max_depth:
-            raise _wrong(pointer, f"more than {max_depth} levels")
-        match item:
-            case str():
-                _check_text(item, pointer)
-            case list():
-                items = cast("list[Json]", item)
-                open_values += [
-                    (each, f"{pointer}/{at}", depth + 1) for at, each in enumerate(items)
-                ]
-            case dict():
-                open_values += _members(cast("dict[Any, Json]", item), pointer, depth)
-            case _:
-                _check_scalar(item, pointer)
+    level, depth = [value], 0
+    while level:
+        below: list[Json] = []
+        for item in level:
+            if _fault(item, is_too_deep=depth >= max_depth):
+                raise _found(value, max_depth)
+            if isinstance(item, list):
+                below += cast("list[Json]", item)
+            elif isinstance(item, dict):
+                below += cast("dict[str, Json]", item).values()
+        level, depth = below, depth + 1
 
 
-def _check_scalar(item: Json, pointer: str) -> None:
+def _fault(item: Json, *, is_too_deep: bool) -> str | None:
+    """What is wrong with a value, whatever is in it."""
     match item:
         case None | bool():
-            return
+            return None
+        case str():
+            return _fault_of_text(item)
         case int():
-            if item not in _INT64:
-                raise _wrong(pointer, "an integer beyond 64 bits")
+            return None if item in _INT64 else "an integer beyond 64 bits"
         case float():
-            if not math.isfinite(item):
-                raise _wrong(pointer, "not a finite number")
+            return None if math.isfinite(item) else "not a finite number"
+        case list() | dict() if is_too_deep:
+            return "more levels than are allowed"
+        case list():
+            return None
+        case dict():
+            return _fault_of_keys(cast("dict[Any, Json]", item))
         case _:
-            raise _wrong(pointer, f"{type(item).__name__} is not JSON")
+            return f"{type(item).__name__} is not JSON"
 
 
-def _members(item: dict[Any, Json], pointer: str, depth: int) -> list[tuple[Json, str, int]]:
-    members: list[tuple[Json, str, int]] = []
-    for key, each in item.items():
+def _fault_of_keys(item: Mapping[Any, Json]) -> str | None:
+    for key in item:
         if not isinstance(key, str):
-            raise _wrong(pointer, "a key that is not a string")
-        _check_text(key, pointer)
-        members.append((each, f"{pointer}/{pointer_token(key)}", depth + 1))
-    return members
+            return "a key that is not a string"
+        if fault := _fault_of_text(key):
+            return fault
+    return None
 
 
-def _check_text(text: str, pointer: str) -> None:
+def _fault_of_text(text: str) -> str | None:
+    if "\0" in text:
+        return "a NUL character"
     if text.isascii():
-        if "\0" in text:
-            raise _wrong(pointer, "a NUL character")
-        return
-    if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
-        raise _wrong(pointer, "a NUL character or a lone surrogate")
+        return None
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "a lone surrogate"
+    return None
+
+
+_Way: TypeAlias = "tuple[_Way, str | int] | None"
+"""The way to a value from its root: its parent's, and its key there."""
+
+
+def _found(value: Json, max_depth: int) -> InvalidJson:
+    """The first fault that a second walk finds, with the way to it."""
+    open_values: list[tuple[Json, _Way, int]] = [(value, None, 0)]
+    while open_values:
+        item, way, depth = open_values.pop()
+        if fault := _fault(item, is_too_deep=depth >= max_depth):
+            return _wrong(_pointer(way), fault)
+        if isinstance(item, list):
+            for at, each in enumerate(cast("list[Json]", item)):
+                open_values.append((each, (way, at), depth + 1))
+        elif isinstance(item, dict):
+            for key, each in cast("dict[str, Json]", item).items():
+                open_values.append((each, (way, key), depth + 1))
+    raise AssertionError("a value that was just found to be wrong")
+
+
+def _pointer(way: _Way) -> str:
+    tokens: list[str] = []
+    while way is not None:
+        way, key = way
+        tokens.append(f"/{pointer_token(str(key))}")
+    return "".join(reversed(tokens))
 
 
 def _wrong(pointer: str, message: str) -> InvalidJson:
