@@ -1,0 +1,120 @@
+"""Sensitive values reach the tool, and no answer, notice, log line or row that people read."""
+
+import secrets
+from collections.abc import Sequence
+
+import asyncpg
+
+from app.storage.tables import metadata
+from tests.e2e.conftest import Town
+from tests.receivers import Receiver
+from tests.service import Api, Json, approval, path_of
+
+ENGINE_ONLY = {
+    "runs": {"input", "output", "callback"},
+    "pauses": {"secret", "answer"},
+    "steps": {"output"},
+    "step_results": {"value"},
+    "history": {"messages"},
+    "checkpoints": {"body"},
+    "checkpoint_writes": {"body"},
+}
+"""The columns that hold true values."""
+
+
+def canaries(count: int) -> list[str]:
+    return [f"canary{secrets.token_hex(8)}" for _ in range(count)]
+
+
+def vault(main: str, others: Sequence[str], pins: Sequence[str]) -> Json:
+    return {
+        "owner": "bob",
+        "main": {"name": "bob", "password": main},
+        "others": [{"name": f"bob {n}", "password": each} for n, each in enumerate(others)],
+        "pins": list(pins),
+    }
+
+
+async def test_sensitive_values_are_seen_by_the_tool_and_by_nobody_else(
+    town: Town, api: Api
+) -> None:
+    main, other, pin, edited, wrong = values = canaries(5)
+    async with Receiver(port=town.approvers_port) as approvers:
+        misfit = {**vault(wrong, [wrong], [wrong]), "owner": 1}
+        assert (await api.start("safes", misfit)).status_code == 422
+        run = await api.started("safes", vault(main, [other], [pin]))
+        for decision in (
+            approval(override_arguments=misfit),
+            approval(override_arguments=vault(wrong, [], []) | {"pins": wrong}),
+            {"approved": wrong, "by": "alice"},
+        ):
+            assert (await api.decide(run["pause"], decision)).status_code == 422
+        override = vault(edited, ["***"], []) | {"pins": "***"}
+        ended = await api.decided(run["pause"], approval(override_arguments=override))
+        again = await api.started("safes", vault(main, [other], [pin]), thread=run["thread_id"])
+        await api.decided(again["pause"])
+        await look_everywhere(api, ended)
+        await approvers.wait_for(4)
+    assert town.effects.of(run) == [f"opened with {edited} and 1 more", f"broke with {main}"]
+    assert run["pause"]["call"]["arguments"] == vault("***", ["***"], []) | {"pins": "***"}
+    assert ended["output"] is not None
+    await assert_hidden(values, town, [*api.heard, *bodies(approvers)])
+    found = await columns_with(values, town.database_url)
+    assert {"runs.input", "pauses.answer", "history.messages"} <= set(found)
+
+
+async def test_the_examples_password_is_masked_too(town: Town, api: Api) -> None:
+    async with Receiver(port=town.approvers_port) as approvers:
+        run = await api.started("errands", {"text": "ask for a day off"})
+        assert run["pause"]["call"]["arguments"]["smtp_password"] == "***"
+        await api.decided(run["pause"])
+        await look_everywhere(api, run)
+        await approvers.wait_for(2)
+    await assert_hidden(["hunter2"], town, [*api.heard, *bodies(approvers)])
+
+
+def bodies(receiver: Receiver) -> list[str]:
+    return [each.body.decode() for each in receiver.received]
+
+
+async def look_everywhere(api: Api, run: Json) -> None:
+    """Reads a run by every route that shows something of it."""
+    thread = f"/threads/{run['thread_id']}"
+    await api.get(path_of(run))
+    await api.get(f"{thread}/runs")
+    await api.get(thread)
+    await api.get("/threads")
+    await api.get("/pauses", run_id=run["id"])
+    await api.get(f"/pauses/{run['pauses'][0]['id']}")
+    await api.deliveries(run)
+    await api.get(f"/workflows/{run['workflow']['name']}")
+
+
+async def assert_hidden(values: Sequence[str], town: Town, texts: Sequence[str]) -> None:
+    for value in values:
+        assert not [text for text in texts if value in text]
+        assert not [line for line in town.log_lines if value in line]
+    engine_only = {f"{table}.{name}" for table, names in ENGINE_ONLY.items() for name in names}
+    assert set(await columns_with(values, town.database_url)) <= engine_only
+
+
+async def columns_with(values: Sequence[str], database_url: str) -> list[str]:
+    """The columns of all tables in which one of the values stands somewhere."""
+    connection = await asyncpg.connect(database_url)
+    try:
+        return [
+            f"{table.name}.{column.name}"
+            for table in metadata.tables.values()
+            for column in table.columns
+            if await connection.fetchval(
+                f"select exists (select from {table.name}, unnest($1::text[]) as sought(value_) "
+                f"where position(value_ in {_as_text(column.name)}) > 0)",
+                list(values),
+            )
+        ]
+    finally:
+        await connection.close()
+
+
+def _as_text(column: str) -> str:
+    return f"encode({column}, 'escape')" if column == "body" else f'"{column}"::text'

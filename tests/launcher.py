@@ -1,0 +1,121 @@
+"""Starts `signoff` commands as processes, each forked from one that has imported the service already.
+
+To import the service takes seconds, and the tests start it dozens of times. What is forked does what the
+script `signoff` does, and is killed and told to stop like any other process.
+
+    test process ──lines of JSON──► launcher ──fork──► signoff serve | worker | …
+"""
+
+import contextlib
+import importlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NoReturn, cast
+
+import orjson
+
+REPOSITORY = Path(__file__).parents[1]
+
+
+class Launcher:
+    """The test process' end of it."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.launcher"],
+            cwd=REPOSITORY,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+
+    def launch(
+        self, words: Sequence[str], *, environment: Mapping[str, str], out: Path, err: Path
+    ) -> int:
+        """The pid of a new `signoff` with these words, which writes into these files."""
+        return self._ask(
+            words=list(words), environment=dict(environment), out=str(out), err=str(err)
+        )
+
+    def exit_code(self, pid: int) -> int | None:
+        """How it ended: as `subprocess` says it; None if it has not. A pid is good until this is known."""
+        return self._ask(ended=pid)
+
+    def close(self) -> None:
+        """Kills what was launched and is still there."""
+        self._process.communicate()
+
+    def _ask(self, **question: object) -> Any:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(orjson.dumps(question) + b"\n")
+        self._process.stdin.flush()
+        return orjson.loads(self._process.stdout.readline())
+
+
+@cache
+def launcher() -> Launcher:
+    """The one of this process; it ends with it."""
+    return Launcher()
+
+
+def main() -> None:
+    """Answers the questions on standard input until there are no more."""
+    running: set[int] = set()
+    for line in sys.stdin.buffer:
+        question = cast("dict[str, Any]", orjson.loads(line))
+        if (pid := question.get("ended")) is not None:
+            answer = _exit_code(pid)
+            if answer is not None:
+                running.discard(pid)
+        else:
+            answer = _fork(**question)
+            running.add(answer)
+        sys.stdout.buffer.write(orjson.dumps(answer) + b"\n")
+        sys.stdout.buffer.flush()
+    for pid in running:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _exit_code(pid: int) -> int | None:
+    found, status = os.waitpid(pid, os.WNOHANG)
+    return os.waitstatus_to_exitcode(status) if found else None
+
+
+def _fork(words: list[str], environment: dict[str, str], out: str, err: str) -> int:
+    pid = os.fork()
+    if pid == 0:
+        _become(words, environment, out, err)
+    return pid
+
+
+def _become(words: list[str], environment: dict[str, str], out: str, err: str) -> NoReturn:
+    try:
+        for number, path in ((0, os.devnull), (1, out), (2, err)):
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+            os.dup2(file, number)
+            os.close(file)
+        os.environ.clear()
+        os.environ.update(environment)
+        sys.argv = ["signoff", *words]
+        importlib.import_module("app.cli").main()
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:  # noqa: BLE001 - what nobody catches ends a process, told and with 1
+        sys.excepthook(*cast("Any", sys.exc_info()))
+        code = 1
+    else:
+        code = 0
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    importlib.import_module("app.cli")
+    main()

@@ -1,0 +1,18 @@
+"""The race of fifty approvers, two hundred times."""
+
+from tests.e2e.conftest import Town
+from tests.racing import check, race
+from tests.service import Api
+
+TIMES = 200
+
+
+async def test_every_time_one_decision_of_fifty_is_taken_and_has_one_effect(
+    town: Town, api: Api, other_api: Api
+) -> None:
+    winners = set[bool]()
+    for _ in range(TIMES):
+        came = await race([api, other_api])
+        check(came, town.effects)
+        winners.add(came.taken[0]["approved"])
+    assert winners == {True, False}
