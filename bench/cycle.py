@@ -1,6 +1,6 @@
 """Measures a cycle (make a thread, run to its pause, resume to its end) beside the floors, in one run.
 
-    python -m bench.cycle [--rounds 5] [--clients 1,8,32] [--cycles 128]
+    python -m bench.cycle [--rounds 5] [--clients 1,8,32] [--cycles 96]
 
 All share one embedded Postgres with its default durability, each in a database of its own. The rounds are
 interleaved, so that what else the machine does falls on all alike; figures are medians of the rounds, and
@@ -13,7 +13,7 @@ import platform
 import statistics
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -45,7 +45,7 @@ class Options:
         parser = argparse.ArgumentParser(prog="python -m bench.cycle")
         parser.add_argument("--rounds", type=int, default=5)
         parser.add_argument("--clients", default="1,8,32", help="how many at once, with commas")
-        parser.add_argument("--cycles", type=int, default=128, help="in a round, all clients")
+        parser.add_argument("--cycles", type=int, default=96, help="in a round, all clients")
         given = parser.parse_args()
         clients = [int(each) for each in given.clients.split(",")]
         return cls(rounds=given.rounds, clients=clients, cycles=given.cycles)
@@ -64,11 +64,11 @@ class Measured:
 async def main(options: Options) -> None:
     """Measures, and prints the tables."""
     with _folder() as folder:
-        postgres = await EmbeddedPostgres.start(folder)
+        postgres = await EmbeddedPostgres.start(folder / "data")
         try:
-            async with _subjects(postgres.url) as subjects:
+            async with _subjects(postgres.url, folder) as subjects:
                 process = psutil.Process(postgres.pid)
-                log = StatementLog(postgres.url, folder / "postgres.log")
+                log = StatementLog(postgres.url, folder / "data" / "postgres.log")
                 measured = await _measure(options, subjects, process, log)
         finally:
             await postgres.stop()
@@ -81,21 +81,27 @@ async def main(options: Options) -> None:
 def _folder() -> Generator[Path]:
     with tempfile.TemporaryDirectory(prefix="signoff-bench-") as folder:
         Path(folder).chmod(0o711)  # where root lends Postgres an account, it must get through
-        yield Path(folder, "data")
+        yield Path(folder)
 
 
 @asynccontextmanager
-async def _subjects(url: str) -> AsyncGenerator[list[Subject]]:
+async def _subjects(url: str, folder: Path) -> AsyncGenerator[list[Subject]]:
     """All that are compared; the second is what the others are held against."""
-    async with AsyncExitStack() as ending:
-        bare = await ending.enter_async_context(on_postgres(await _make(url, "bare"), "bare"))
-        receiver = await ending.enter_async_context(Receiver.listening())
-        quiet = await ending.enter_async_context(
-            serving("Signoff", await _make(url, "quiet"), "quiet")
-        )
-        telling = await ending.enter_async_context(
-            serving("Signoff, webhooks", await _make(url, "telling"), "telling", receiver=receiver)
-        )
+    bare_url, quiet_url, telling_url = [
+        await _make(url, database) for database in ("bare", "quiet", "telling")
+    ]
+    async with (
+        on_postgres(bare_url, "bare") as bare,
+        Receiver.listening() as receiver,
+        serving("Signoff", quiet_url, "quiet", log=folder / "quiet.log") as quiet,
+        serving(
+            "Signoff, webhooks",
+            telling_url,
+            "telling",
+            log=folder / "telling.log",
+            receiver=receiver,
+        ) as telling,
+    ):
         yield [in_memory(), bare, quiet, telling]
 
 

@@ -70,18 +70,18 @@ _START = {"workflow": "errands", "input": {"text": "write to the boss"}}
 
 @asynccontextmanager
 async def serving(
-    name: str, url: str, database: str, *, receiver: Receiver | None = None
+    name: str, url: str, database: str, *, log: Path, receiver: Receiver | None = None
 ) -> AsyncGenerator[Service]:
-    """Migrates the database and serves from it, until the end of the block."""
+    """Migrates the database and serves from it, until the end of the block; what it logs goes to `log`."""
     await migrate(url)
     environment = {"DATABASE_URL": url, "SIGNOFF_WORKFLOWS": "examples.errands:errands"}
     if receiver:
         environment["SIGNOFF_CHANNELS__APPROVERS__URL"] = receiver.url
         environment["SIGNOFF_CHANNELS__APPROVERS__SECRETS"] = f'["whsec_{"A" * 32}"]'
     port = _free_port()
-    process = await asyncio.to_thread(_launch, port, environment)
+    process = await asyncio.to_thread(_launch, port, environment, log)
     try:
-        await _until_ready(process, port)
+        await _until_ready(process, port, log)
         yield Service(
             name=name,
             database=database,
@@ -94,13 +94,16 @@ async def serving(
         await asyncio.to_thread(process.wait)
 
 
-def _launch(port: int, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+def _launch(port: int, environment: dict[str, str], log: Path) -> subprocess.Popen[bytes]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SIGNOFF_")}
     command = [sys.executable, "-c", _SERVE, "serve", "--host", "127.0.0.1", "--port", str(port)]
-    return subprocess.Popen(command, cwd=_ROOT, env=kept | environment, stdout=subprocess.DEVNULL)
+    with log.open("wb") as written:
+        return subprocess.Popen(
+            command, cwd=_ROOT, env=kept | environment, stdout=written, stderr=subprocess.STDOUT
+        )
 
 
-async def _until_ready(process: subprocess.Popen[bytes], port: int) -> None:
+async def _until_ready(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
     ends = time.monotonic() + _READY_WITHIN
     while process.poll() is None and time.monotonic() < ends:
         try:
@@ -109,7 +112,11 @@ async def _until_ready(process: subprocess.Popen[bytes], port: int) -> None:
                 return
         except (OSError, Refused):
             await asyncio.sleep(0.05)
-    raise NotReady("The service did not get ready; its log above says why.")
+    raise NotReady(f"The service did not get ready:\n{_last_words(log)}")
+
+
+def _last_words(log: Path) -> str:
+    return "\n".join(log.read_text(errors="replace").splitlines()[-20:])
 
 
 def _free_port() -> int:
