@@ -146,6 +146,7 @@ class _Place:
         command = [str(self.binaries / "postgres"), "-D", str(self.data)]
         for name, value in chosen.items():
             command += ["-c", f"{name}={value}"]
+        self.log.touch(mode=0o600)
         with self.log.open("ab") as log:
             return subprocess.Popen(
                 command,
