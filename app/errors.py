@@ -52,7 +52,9 @@ class Invalid(SignoffError):
 
     code = "invalid_request"
 
-    def __init__(self, message: str, *, fields: Sequence[FieldError] = (), **values: object) -> None:
+    def __init__(
+        self, message: str, *, fields: Sequence[FieldError] = (), **values: object
+    ) -> None:
         super().__init__(message, **values)
         self.fields = tuple(fields)
 

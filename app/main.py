@@ -48,9 +48,7 @@ class Role:
 
 
 @asynccontextmanager
-async def running(
-    settings: Settings, role: Role, stopping: asyncio.Event
-) -> AsyncGenerator[Site]:
+async def running(settings: Settings, role: Role, stopping: asyncio.Event) -> AsyncGenerator[Site]:
     """A process of the service, from its database to its worker, which drains once `stopping` is set.
 
     At the end everything is drained and closed.

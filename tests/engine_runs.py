@@ -1,6 +1,7 @@
 """Drives a workflow as the lifecycle does, on LangGraph's own saver in memory, and keeps what came of it."""
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from langgraph.checkpoint.memory import InMemorySaver
@@ -17,7 +18,7 @@ from app.domain.message import Message
 from app.domain.pause import Answer, Ask, Settled
 from app.domain.run import RunRef
 from app.domain.step import StepRecord
-from app.engine.drive import Asked, Ended, Failed, LineStart, Outcome
+from app.engine.drive import Ended, Failed, LineStart, Outcome, Waiting
 from app.engine.journal import Journal
 from app.engine.program import Program
 from app.engine.settling import OpenPause
@@ -65,6 +66,7 @@ class EngineRun:
         self.step_results: dict[tuple[CallId, str], Json] = {}
         self.outputs: dict[str, Json] = {}
         self.asks: list[Ask] = []
+        self.news = asyncio.Event()
         self.settled: list[Settled] = []
         self.facts: list[Facts] = []
         self.writes = 0
@@ -82,26 +84,47 @@ class EngineRun:
             answers=dict(self.answers),
             step_results=dict(self.step_results),
             outputs=dict(self.outputs),
+            open=frozenset(str(ask.interrupt_id) for ask in self.waiting),
             save_step_result=self._save_step_result,
             **self.start,
         )
-        self.outcome = await self.program.drive(start, saver=self.saver, journal=journal)
+        self.outcome = await self.program.drive(start, saver=self.saver, journal=journal, desk=self)
         self._keep(journal.take())
-        if isinstance(self.outcome, Asked) and self.outcome.ask.place not in self.places:
-            self.asks.append(self.outcome.ask)
+        if isinstance(self.outcome, Waiting):
+            await self.open(self.outcome.asks)
         return self
+
+    async def open(self, asks: Sequence[Ask]) -> None:
+        """Opens what is asked, once."""
+        new = [ask for ask in asks if ask.place not in self.places]
+        self.asks += new
+
+    async def decided(self) -> Mapping[str, Answer]:
+        """The answers that came while the run was driven."""
+        await self.news.wait()
+        self.news.clear()
+        return dict(self.answers)
 
     async def decide(self, decision: Decision, by: str = "alice") -> "EngineRun":
         """Answers the open question and goes on."""
-        settled = await self.settle(decision, by)
-        self.settled.append(settled)
-        self.answers[str(self.ask.interrupt_id)] = settled.answer
+        await self.answer(self.ask, decision, by)
         return await self.go()
 
-    async def settle(self, decision: Decision, by: str = "alice") -> Settled:
-        """Checks a decision of the open question, without taking it."""
-        ask = self.ask
-        pause = OpenPause(kind=ask.kind, shown=ask.shown, secret=ask.secret, digest=ask.digest)
+    async def answer(self, ask: Ask, decision: Decision, by: str = "alice") -> None:
+        """Stores the decision of a question; whoever drives the run hears of it."""
+        settled = await self.settle(decision, by, ask)
+        self.settled.append(settled)
+        self.answers[str(ask.interrupt_id)] = settled.answer
+        self.news.set()
+
+    async def settle(
+        self, decision: Decision, by: str = "alice", about: Ask | None = None
+    ) -> Settled:
+        """Checks a decision of a question, the only open one where none is named, without taking it."""
+        ask = about or self.ask
+        pause = OpenPause(
+            kind=ask.kind, level=ask.level, shown=ask.shown, secret=ask.secret, digest=ask.digest
+        )
         return await self.program.settle(pause, decision, by=by, via="api")
 
     async def approve(self, **options: Any) -> "EngineRun":
@@ -118,8 +141,14 @@ class EngineRun:
     @property
     def ask(self) -> Ask:
         """The open question."""
-        assert isinstance(self.outcome, Asked), self.outcome
-        return self.outcome.ask
+        assert isinstance(self.outcome, Waiting), self.outcome
+        (ask,) = self.waiting
+        return ask
+
+    @property
+    def waiting(self) -> list[Ask]:
+        """The open questions."""
+        return [ask for ask in self.asks if ask.interrupt_id not in self.answers]
 
     @property
     def shown_call(self) -> dict[str, Any]:

@@ -73,6 +73,10 @@ class Answer:
         return cls(**value)
 
 
+DEADLINE = "deadline"
+"""The door by which an ask's own policy decides, once nobody else did."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settled:
     """An answer, and the masked decision that everybody may read."""

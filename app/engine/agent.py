@@ -8,6 +8,8 @@ model ──► pause ──► tool, each call a task ──► model ──►
 
 import re
 from collections.abc import Sequence
+from copy import copy
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -18,10 +20,11 @@ from langgraph.types import Command, Send, interrupt
 from pydantic import ValidationError
 
 from app.authoring import AgentStep
+from app.authoring.gates import AskInput
 from app.authoring.shape import dump, load
 from app.domain.json import Json
 from app.domain.message import Message
-from app.domain.pause import Answer
+from app.domain.pause import DEADLINE, Answer, PauseKind
 from app.engine import booking, steps
 from app.engine.asking import ask_for, place_of
 from app.engine.calls import (
@@ -36,73 +39,137 @@ from app.engine.calls import (
     with_answer,
     with_outcomes,
 )
-from app.engine.drive import Drive, LineFailed, step_outside
+from app.engine.drive import Drive, LineFailed, expired, step_outside
 from app.engine.faults import reason_of
 from app.engine.models import Model, ModelAnswer, ModelError, ModelRequest
 from app.engine.running import began, run_call
 from app.engine.scrubbing import secrets_said
 from app.engine.served import Seat
-from app.engine.state import AgentState, LineState, OpenCall, SentCall, Work
+from app.engine.state import AgentState, Answered, Handed, OpenCall, SentCall, Work
 from app.errors import SignoffError
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 Next = Command[Any]
 
 
-def agent_graph(seat: Seat, step: AgentStep, model: Model, *, remembers: bool) -> Graph:
-    """Compiles an agent. With `remembers`, what was said in its visit comes out beside its answer."""
-    visit = _Agent(seat, step, model, remembers=remembers)
-    graph = StateGraph(AgentState, context_schema=Drive, input_schema=Work, output_schema=LineState)
-    graph.add_node("model", visit.model, destinations=("model", "pause", "tool"))
-    graph.add_node("pause", visit.pause, destinations=("model", "pause", "tool"))
-    graph.add_node("tool", visit.tool, input_schema=SentCall)
+def agent_graph(
+    seat: Seat,
+    step: AgentStep,
+    model: Model,
+    *,
+    remembers: bool,
+    alone: bool = False,
+    catches: bool = False,
+) -> Graph:
+    """Compiles an agent.
+
+    With `remembers`, what was said in its visit comes out beside its answer. `alone` where the agent is its
+    whole line, and notes its own beginning and end. `catches` where a failure comes out instead of an answer.
+    """
+    agent = _Agent(seat, step, model, remembers=remembers, alone=alone, catches=catches)
+
+    async def ask_model(state: AgentState, runtime: Runtime[Drive]) -> Next:
+        return await agent.at(state.get("handed")).model(state, runtime.context)
+
+    async def ask_people(state: AgentState, runtime: Runtime[Drive]) -> Next:
+        return await agent.at(state.get("handed")).pause(state, runtime.context)
+
+    async def run_tool(state: SentCall, runtime: Runtime[Drive]) -> dict[str, Json]:
+        return await agent.at(state["handed"]).tool(state, runtime.context)
+
+    graph = StateGraph(AgentState, context_schema=Drive, input_schema=Work, output_schema=Answered)
+    graph.add_node("model", ask_model, destinations=("model", "pause", "tool"))
+    graph.add_node("pause", ask_people, destinations=("model", "pause", "tool"))
+    graph.add_node("tool", run_tool, input_schema=SentCall)
     graph.add_edge(START, "model")
     graph.add_edge("tool", "model")
     return cast("Graph", graph.compile())
 
 
 class _Agent:
-    """The nodes of one agent's graph. Nothing in here changes once it is made."""
+    """The nodes of one agent's graph, at one place. Nothing in here changes once it is made."""
 
-    def __init__(self, seat: Seat, step: AgentStep, model: Model, *, remembers: bool) -> None:
+    def __init__(
+        self,
+        seat: Seat,
+        step: AgentStep,
+        model: Model,
+        *,
+        remembers: bool,
+        alone: bool,
+        catches: bool,
+    ) -> None:
         self._seat = seat
         self._step = step
         self._model = model
         self._remembers = remembers
+        self._alone = alone
+        self._catches = catches
         self._tools = [tool.spec for tool in seat.tools.values()]
         self._system = _system_prompt(seat, step)
 
-    async def model(self, state: AgentState, runtime: Runtime[Drive]) -> Next:
+    def at(self, handed: Handed | None) -> "_Agent":
+        """The agent where it stands now, in this iteration and this attempt of the steps around it."""
+        if handed is None or handed["place"] == self._seat.place.path:
+            return self
+        moved = copy(self)
+        moved._seat = replace(self._seat, place=self._seat.place.at(handed["place"]))
+        return moved
+
+    async def model(self, state: AgentState, drive: Drive) -> Next:
+        """One turn of the model; a failure comes out where somebody waits for it."""
+        try:
+            return await self._turn(state, drive)
+        except LineFailed as failure:
+            if not self._catches:
+                raise
+            return Command(update={"failure": failure.error.as_json()})
+
+    async def _turn(self, state: AgentState, drive: Drive) -> Next:
         """Hands the model the results of its calls, and takes its answer; goes on where calls are left."""
+        drive.check()
         step_outside()
-        drive = runtime.context
         calls = with_outcomes(state.get("calls", []), state.get("outcomes", {}))
         if any(call["place"] in drive.ran for call in calls):
             drive.journal.keep()
         if to_run(calls):
-            return self._onward(decided_at_once(self._seat, calls, drive))
+            return self._onward(decided_at_once(self._seat, calls, drive), state)
         messages = [*(state.get("messages") or self._first_messages(state, drive)), *results(calls)]
         turn = Turn(
             run_id=drive.start.run.run_id,
             path=self._seat.place.path,
-            visit=state.get("visit", 0),
             turn=state.get("turn", 0),
         )
         answer = await self._ask(turn, messages, drive)
         if answer.calls:
-            return self._proposed(turn, state.get("called", 0), messages, answer, drive)
+            return self._proposed(turn, state, messages, answer, drive)
         messages.append(_said(answer, []))
         return self._answered(turn, messages, answer, drive)
 
     def _first_messages(self, state: AgentState, drive: Drive) -> list[Message]:
         """The work, as the agent reads it."""
-        place = self._seat.place
-        steps.started(drive, place)
+        if self._alone:
+            steps.started(drive, self._seat.place)
         try:
-            work = self._step.read(load(self._step.input, state.get("value")))
+            work = self._read(load(self._step.input, state.get("value")), state.get("handed"))
         except ValidationError as error:
-            raise LineFailed("invalid_input", reason_of(error), step=place.path) from error
+            message = reason_of(error)
+            raise LineFailed("invalid_input", message, step=self._seat.place.path) from error
         return [Message(role="user", text=work)]
+
+    def _read(self, value: Any, handed: Handed | None) -> str:
+        if handed is None:
+            return self._step.read(value)
+        gates = [gate for gate in self._step.before if isinstance(gate, AskInput)]
+        return self._step.read(
+            value,
+            inputs=[
+                gate.model.model_validate(each)
+                for gate, each in zip(gates, handed["inputs"], strict=False)
+            ],
+            feedback=handed["feedback"],
+            previous_output=handed["previous"],
+        )
 
     async def _ask(self, turn: Turn, messages: Sequence[Message], drive: Drive) -> ModelAnswer:
         agent = self._seat.agent
@@ -128,13 +195,13 @@ class _Agent:
     def _proposed(
         self,
         turn: Turn,
-        called: int,
+        state: AgentState,
         messages: list[Message],
         answer: ModelAnswer,
         drive: Drive,
     ) -> Next:
         """Opens the calls of an answer; none is asked about or run before all are read."""
-        limit = self._seat.agent.limits.most_tool_calls
+        limit, called = self._seat.agent.limits.most_tool_calls, state.get("called", 0)
         if called + len(answer.calls) > limit:
             raise self._over("tool_calls", limit)
         earlier = drive.start.history.get(self._seat.agent.name, ())
@@ -144,7 +211,7 @@ class _Agent:
         for call in calls:
             if "result" in call:
                 booking.call_settled(drive, self._seat, call)
-        onward = self._onward(calls)
+        onward = self._onward(calls, state)
         update = {
             "messages": messages,
             "turn": turn.turn + 1,
@@ -152,12 +219,13 @@ class _Agent:
         }
         return Command(goto=onward.goto, update=cast("dict[str, Json]", onward.update) | update)
 
-    def _onward(self, calls: list[OpenCall]) -> Next:
+    def _onward(self, calls: list[OpenCall], state: AgentState) -> Next:
         """Where the open turn goes: to the next question, else to what may run, else back to the model."""
         update = {"calls": calls, "outcomes": None}
         if first_asking(calls) is not None:
             return Command(goto="pause", update=update)
-        sent = [Send("tool", SentCall(call=call)) for call in to_run(calls)]
+        handed = state.get("handed")
+        sent = [Send("tool", SentCall(call=call, handed=handed)) for call in to_run(calls)]
         return Command(goto=sent or "model", update=update)
 
     def _answered(
@@ -173,17 +241,17 @@ class _Agent:
             update = {"messages": again, "turn": turn.turn + 1, "calls": [], "outcomes": None}
             return Command(goto="model", update=update)
         secrets = secrets_said(messages, self._seat.tools)
-        steps.completed(drive, self._seat.place, value, secrets)
+        if self._alone:
+            steps.completed(drive, self._seat.place, value, secrets)
         return Command(update={"value": value} | self._remembered(turn, messages, secrets))
 
     def _remembered(
         self, turn: Turn, messages: list[Message], secrets: list[str]
     ) -> dict[str, Json]:
         """What outlives the visit."""
-        place = f"{turn.path}#{turn.visit}"
-        update: dict[str, Json] = {"secrets": {place: secrets}} if secrets else {}
+        update: dict[str, Json] = {"secrets": {turn.path: secrets}} if secrets else {}
         if self._remembers:
-            update["said"] = {place: {"agent": self._seat.agent.name, "messages": messages}}
+            update["said"] = {turn.path: {"agent": self._seat.agent.name, "messages": messages}}
         return update
 
     def _bare(self, text: str) -> str:
@@ -191,25 +259,32 @@ class _Agent:
         fenced = _FENCED.fullmatch(text) if self._seat.agent.output is not None else None
         return fenced[1] if fenced else text
 
-    async def pause(self, state: AgentState, runtime: Runtime[Drive]) -> Next:
+    async def pause(self, state: AgentState, drive: Drive) -> Next:
         """Asks the next question of the open turn. It runs twice: to ask, and to take the answer."""
-        drive, calls = runtime.context, state.get("calls", [])
+        calls = state.get("calls", [])
         asking = cast("OpenCall", first_asking(calls))
         drive.asking = partial(ask_for, self._seat, asking, drive.start.line)
         resumed = interrupt({"place": place_of(asking)})
         answer = Answer.from_json(resumed["value"])
+        if answer.action == "fail" and answer.via == DEADLINE:
+            raise expired(self._seat.place.path)
         answered = with_answer(self._seat, asking, answer)
         settled = [answered if call is asking else call for call in calls]
         settled = decided_at_once(self._seat, settled, drive)
         for before, after in zip(calls, settled, strict=True):
             if "result" in after and "result" not in before:
                 booking.call_settled(drive, self._seat, after)
-        return self._onward(settled)
+        onward = self._onward(settled, state)
+        if asking["asks"][:1] != [PauseKind.APPROVAL.value]:
+            return onward
+        update = cast("dict[str, Json]", onward.update) | {"decided": True}
+        return Command(goto=onward.goto, update=update)
 
-    async def tool(self, state: SentCall, runtime: Runtime[Drive]) -> dict[str, Json]:
+    async def tool(self, state: SentCall, drive: Drive) -> dict[str, Json]:
         """Runs one call, beside the others of its turn."""
+        drive.check()
         step_outside()
-        drive, call = runtime.context, state["call"]
+        call = state["call"]
         tool = self._seat.tool(call["tool"])
         check_digest(tool, call)
         if tool.tool.on_crash == "ask" and not await began(call, drive):

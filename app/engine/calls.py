@@ -26,22 +26,21 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Turn:
-    """Names one turn of one visit of an agent."""
+    """Names one turn of an agent at its place."""
 
     run_id: str
     path: str
-    visit: int
     turn: int
 
     @property
     def place(self) -> str:
-        return f"{self.path}#{self.visit}.{self.turn}"
+        return f"{self.path}#{self.turn}"
 
     def call_place(self, index: int) -> str:
         return f"{self.place}.{index}"
 
     def call_id(self, index: int) -> CallId:
-        return CallId(f"{self.run_id}:{self.path}:{self.visit}.{self.turn}.{index}")
+        return CallId(f"{self.run_id}:{self.path}:{self.turn}.{index}")
 
 
 def open_calls(

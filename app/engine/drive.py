@@ -1,5 +1,6 @@
 """One advance of one line: what it starts with, what it ends with, and what its nodes share meanwhile."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -27,11 +28,14 @@ class LineStart:
     `fresh` says that the line has surely no checkpoint yet. `history` has, for each agent by name, what was
     said to and by it in earlier runs. `answers` are the decisions taken so far, by interrupt id;
     `step_results` what `context.step` has stored, by call and name; `save_step_result` stores one more,
-    and has stored it when it returns. `outputs` are those of the steps that are completed, by path.
+    and has stored it when it returns. `outputs` are those of the steps that are completed, by place.
+    `base` is the place at which the line begins. `open` are the interrupts whose questions are open,
+    `joined` has what a fork's branches gave, by its interrupt.
     """
 
     run: RunRef
     line: str = ROOT
+    base: str = ""
     input: Json
     fresh: bool = False
     history: Mapping[str, list[Message]] = field(default_factory=dict[str, list[Message]])
@@ -42,6 +46,8 @@ class LineStart:
         default_factory=dict[tuple[CallId, str], Json]
     )
     outputs: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    open: frozenset[str] = frozenset()
+    joined: Mapping[str, Json] = field(default_factory=dict[str, Json])
     save_step_result: SaveStepResult
 
 
@@ -69,7 +75,64 @@ class Failed:
     error: RunError
 
 
-Outcome: TypeAlias = Asked | Ended | Failed
+@dataclass(frozen=True, kw_only=True)
+class Cancelled:
+    """Somebody turned down what the run needed to go on."""
+
+    stop_reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Waiting:
+    """No line of the run can go on without a decision. `asks` are not opened yet."""
+
+    asks: tuple[Ask, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """The line waits for the decision of a question that is open already."""
+
+    interrupt_id: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forked:
+    """The line waits for its branches: their names by their lines, each to begin with `value`."""
+
+    interrupt_id: str
+    branches: Mapping[str, str]
+    value: Json
+
+
+@dataclass(frozen=True, kw_only=True)
+class BranchEnded:
+    """A branch has its output, unless it was left out."""
+
+    output: Json
+    left_out: bool
+    said: Mapping[str, Json]
+    secrets: Mapping[str, list[str]]
+
+
+LineOutcome: TypeAlias = Asked | Held | Forked | BranchEnded | Ended | Failed | Cancelled
+Outcome: TypeAlias = Waiting | Ended | Failed | Cancelled
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fork:
+    """What a line wants to be forked into."""
+
+    branches: Mapping[str, str]
+    value: Json
+
+
+class LineCancelled(Exception):
+    """Raised in a node to end the run as cancelled."""
+
+
+class Stopped(Exception):
+    """Raised in a node of a line that may begin nothing new, since another line has ended the run."""
 
 
 def step_outside() -> None:
@@ -91,6 +154,11 @@ class LineFailed(Exception):
         self.error = RunError(code=code, message=message, step=step, details=details)
 
 
+def expired(step: str) -> LineFailed:
+    """Nobody decided in time, and the ask says that this fails the run."""
+    return LineFailed("pause_expired", "Nobody decided before the deadline.", step=step)
+
+
 @dataclass(kw_only=True)
 class Drive:
     """What the nodes of a line share during one advance. Nothing in it outlives the advance."""
@@ -101,6 +169,10 @@ class Drive:
     """The sensitive values of the run's input."""
     asking: Callable[[], Ask] | None = None
     """Builds the question that the line stopped with."""
+    forking: Fork | None = None
+    """What the line stopped to be forked into."""
+    halt: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once another line has ended the run."""
     ran: set[str] = field(default_factory=set[str])
     """The places of the calls that were run in this advance."""
     step_results: dict[tuple[CallId, str], Json] = field(init=False)
@@ -109,3 +181,13 @@ class Drive:
     def __post_init__(self) -> None:
         self.step_results = dict(self.start.step_results)
         self.outputs = dict(self.start.outputs)
+
+    @property
+    def base(self) -> str:
+        """The place at which the line begins."""
+        return self.start.base
+
+    def check(self) -> None:
+        """Raises `Stopped` where nothing new may begin."""
+        if self.halt.is_set():
+            raise Stopped

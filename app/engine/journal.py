@@ -26,7 +26,7 @@ class Journal:
         self.in_flight = 0
         """How many tool calls run at this moment, or wait for the barrier before them."""
         self._write = write
-        self._writing = asyncio.Lock()
+        self.writing = asyncio.Lock()
         self._lasting = False
 
     def note(self, event: Event) -> None:
@@ -58,9 +58,9 @@ class Journal:
         It also waits for a write that is under way: until that is answered, the effect may rest on what will
         not be kept, or belong to a run that is lost.
         """
-        if not self._lasting and not self._writing.locked():
+        if not self._lasting and not self.writing.locked():
             return
-        async with self._writing:
+        async with self.writing:
             if self._lasting:  # another call may have written while this one waited
                 self._lasting = False  # what comes while this is written has to be written next
                 try:
@@ -74,7 +74,7 @@ class Journal:
 
         What has just happened may not have reached the checkpoint yet, so the next barrier writes again.
         """
-        async with self._writing:
+        async with self.writing:
             await self._write()
 
     def take(self) -> Facts:

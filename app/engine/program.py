@@ -1,36 +1,47 @@
 """A workflow as it is served: compiled once, driven for many runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, cast
 
-import langsmith
-from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple, PendingWrite
-from langgraph.types import Command
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from pydantic import ValidationError
 
-from app.authoring import Workflow
+from app.authoring import Agent, ModelRouter, Workflow
 from app.authoring.shape import dump, load, schema_of
 from app.domain.decision import Decision
 from app.domain.facts import HistoryEntry
 from app.domain.json import InvalidJson, Json, check_json
 from app.domain.masking import mask, scrub, secrets_in
-from app.domain.pause import Answer, Settled
+from app.domain.pause import PauseLevel, Settled
 from app.engine import scrubbing, settling, steps
-from app.engine.drive import Asked, Drive, Ended, Failed, LineFailed, LineStart, Outcome
+from app.engine.drive import (
+    Asked,
+    BranchEnded,
+    Cancelled,
+    Drive,
+    Ended,
+    Failed,
+    Forked,
+    Held,
+    LineCancelled,
+    LineFailed,
+    LineOutcome,
+    LineStart,
+    Outcome,
+    Waiting,
+)
 from app.engine.faults import reason_of, wrong_fields
+from app.engine.frames import path_of
 from app.engine.journal import Journal
-from app.engine.line import root_line
-from app.engine.models import model_for
+from app.engine.line import plan_of
+from app.engine.lines import Desk, LineNow, Lines
+from app.engine.models import Model, model_for
+from app.engine.running_line import Stop, run_line
 from app.engine.settling import Decider, OpenPause
+from app.engine.step_settling import settle_step
 from app.errors import FieldError, Invalid
-
-STRICT_RESUME = "__pregel_strict_resume"
-"""LangGraph's own key: an answer to a question that is not pending raises, instead of answering the next."""
-
-MOST_SUPERSTEPS = 1_000_000
 
 
 class InvalidInput(Invalid):
@@ -60,13 +71,7 @@ class Program:
         self.fingerprint = workflow.fingerprint
         self.channels = {channel.name: channel for channel in workflow.channels}
         self.told_channels = frozenset(each.name for each in workflow.channels if each.is_told)
-        self.channels = {channel.name: channel for channel in workflow.channels}
-        models = {
-            agent: model_for(agent.model, timeout=agent.timeout, retries=agent.retries)
-            for agent in workflow.agents
-        }
-        self._line = root_line(workflow, models)
-        self._places = {place.path: place for place in self._line.places}
+        self._plan = plan_of(workflow, _Models())
         self._input_schema = schema_of(workflow.input)
         self._output_schema = schema_of(workflow.output)
 
@@ -91,54 +96,84 @@ class Program:
 
     async def settle(self, pause: OpenPause, decision: Decision, *, by: str, via: str) -> Settled:
         """The decision as an answer to the pause, if it fits; else raises `InvalidDecision`."""
-        seat = self._line.seats[pause.shown["step"]["path"]]
-        tool = seat.tool(pause.shown["call"]["tool"])
-        return settling.settle(pause, decision, tool, Decider(by=by, via=via))
+        path, decider = path_of(pause.shown["step"]["path"]), Decider(by=by, via=via)
+        if pause.level is PauseLevel.STEP:
+            return settle_step(pause, decision, self._plan.nodes[path], decider)
+        tool = self._plan.seats[path].tool(pause.shown["call"]["tool"])
+        return settling.settle(pause, decision, tool, decider)
 
     async def drive(
-        self, start: LineStart, *, saver: BaseCheckpointSaver[Any], journal: Journal
+        self, start: LineStart, *, saver: BaseCheckpointSaver[Any], journal: Journal, desk: Desk
     ) -> Outcome:
-        """Runs the line until it waits for a decision, or ends.
+        """Runs the workflow until it waits for a decision, or ends.
 
         What is the run's own fault comes back as `Failed`; what the store raises goes through.
         """
-        secrets = secrets_in(start.input, self._input_schema)
-        drive = Drive(start=start, journal=journal, secrets=secrets)
+        start = replace(start, base=self.name)
+        drive = Drive(
+            start=start, journal=journal, secrets=secrets_in(start.input, self._input_schema)
+        )
+        match await self._line(drive, saver, start.input):
+            case Forked() as fork:
+                return await self._forked(drive, saver, desk, fork)
+            case Asked(ask=ask):
+                return Waiting(asks=(ask,))
+            case Held():
+                return Waiting(asks=())
+            case BranchEnded():
+                raise AssertionError("the root is no branch")
+            case outcome:
+                return outcome
+
+    async def _forked(
+        self, drive: Drive, saver: BaseCheckpointSaver[Any], desk: Desk, first: Forked
+    ) -> Outcome:
+        """Drives the root and its branches side by side."""
+        root = drive.start.line
+
+        async def run(now: LineNow) -> LineOutcome:
+            is_root = now.line == root
+            start = replace(
+                drive.start,
+                line=now.line,
+                base=drive.start.base if is_root else now.line,
+                fresh=False,
+                answers=now.answers,
+                joined=now.joined,
+            )
+            line = replace(drive, start=start, asking=None, forking=None)
+            return await self._line(line, saver, drive.start.input if is_root else now.value)
+
+        lines = Lines(run, desk, drive.start.answers, drive.halt)
+        return await lines.drive(root, first)
+
+    async def _line(
+        self, drive: Drive, saver: BaseCheckpointSaver[Any], value: Json
+    ) -> LineOutcome:
+        """Runs one line until it stops."""
         try:
-            return await self._driven(drive, saver)
+            stop = await run_line(self._plan.lines[path_of(drive.base)], drive, saver, value)
+            return self._stopped(drive, stop)
+        except LineCancelled as cancelled:
+            return Cancelled(stop_reason=str(cancelled))
         except LineFailed as failure:
             return self._failed(drive, failure)
 
-    async def _driven(self, drive: Drive, saver: BaseCheckpointSaver[Any]) -> Outcome:
-        start = drive.start
-        configurable = {"thread_id": f"{start.run.run_id}/{start.line}", STRICT_RESUME: True}
-        config: RunnableConfig = {
-            "configurable": configurable,
-            "recursion_limit": MOST_SUPERSTEPS,
-        }
-        saved = None if start.fresh else await saver.aget_tuple(config)
-        given = {"value": start.input} if saved is None else self._resumed(saved, start)
-        graph = self._line.graph.copy({"checkpointer": saver})
-        # Whatever the environment says: a trace would carry the state, and with it every secret.
-        with langsmith.tracing_context(enabled=False, parent=False):
-            came = await graph.ainvoke(
-                given, config, context=drive, durability="sync", version="v2"
-            )
-        if came.interrupts:
-            return _asked(drive, came.interrupts[0].id)
-        return self._ended(drive, cast("dict[str, Any]", came.value))
+    def _stopped(self, drive: Drive, stop: Stop) -> LineOutcome:
+        match stop:
+            case Asked() | Held() | Forked():
+                return stop
+            case state if drive.base != self.name:
+                return BranchEnded(
+                    output=state.get("value"),
+                    left_out=bool(state.get("left_out")),
+                    said=state.get("said", {}),
+                    secrets=state.get("secrets", {}),
+                )
+            case state:
+                return self._ended(drive, state)
 
-    def _resumed(self, saved: CheckpointTuple, start: LineStart) -> Command[Any] | None:
-        """The answer to the pending question, if it was decided and not yet taken; else nothing new."""
-        nodes = {f"branch:to:{node}" for node in self._line.graph.nodes}
-        for channel in saved.checkpoint["channel_versions"]:
-            # LangGraph would end such a line silently, without an output.
-            if channel.startswith("branch:to:") and channel not in nodes:
-                message = "The run stands at a step that its workflow no longer has."
-                raise LineFailed("workflow_incompatible", message)
-        return _answer_to(saved.pending_writes or [], start.answers)
-
-    def _ended(self, drive: Drive, state: dict[str, Any]) -> Ended:
+    def _ended(self, drive: Drive, state: Mapping[str, Any]) -> Ended:
         try:
             value = dump(self.workflow.output, load(self.workflow.output, state["value"]))
         except Exception as error:
@@ -149,35 +184,25 @@ class Program:
         return Ended(
             output=value,
             shown_output=scrubbing.shown(value, self._output_schema, secrets),
+            stop_reason=state.get("stop_reason"),
             history=tuple(HistoryEntry(**each) for each in said.values()),
         )
 
     def _failed(self, drive: Drive, failure: LineFailed) -> Failed:
         error = failure.error
-        place = self._places.get(error.step or "")
-        if place is not None:
-            steps.failed(drive, place)
+        place = self._plan.places.get(path_of(error.step or ""))
+        if place is not None and error.step is not None:
+            steps.failed(drive, place.at(error.step))
         return Failed(error=replace(error, message=scrub(error.message, drive.secrets)))
 
 
-def _asked(drive: Drive, interrupt_id: str) -> Asked:
-    if drive.asking is None:
-        raise AssertionError("a line stops only where it asks")
-    return Asked(ask=replace(drive.asking(), interrupt_id=interrupt_id))
+class _Models:
+    """The models of a workflow's agents and routers, each made once."""
 
+    def __init__(self) -> None:
+        self._made: dict[Agent | ModelRouter, Model] = {}
 
-def _answer_to(
-    writes: Sequence[PendingWrite], answers: Mapping[str, Answer]
-) -> Command[Any] | None:
-    over = {task for task, channel, _ in writes if channel not in _CONTROL}
-    for task, channel, value in writes:
-        if channel != "__interrupt__" or task in over:
-            continue
-        for question in value:
-            if question.id in answers:
-                return Command(resume={question.id: {"value": answers[question.id].as_json()}})
-    return None
-
-
-_CONTROL = {"__interrupt__", "__resume__", "__error__", "__error_source_node__"}
-"""What a task of LangGraph may have written without having ended."""
+    def __call__(self, user: Agent | ModelRouter) -> Model:
+        if user not in self._made:
+            self._made[user] = model_for(user.model, timeout=user.timeout, retries=user.retries)
+        return self._made[user]

@@ -1,7 +1,7 @@
 """Where an agent stands in its workflow, and its tools, with what is worked out about them once."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
@@ -25,9 +25,13 @@ class StepPlace:
     path: str
     name: str
     index: int
-    type: str  # function, agent
+    type: str  # function, agent, steps, condition, router, loop, parallel, workflow
     output: TypeAdapter[Any]
     output_schema: Schema
+
+    def at(self, path: str) -> "StepPlace":
+        """The same step where it stands now, in this iteration and this attempt."""
+        return self if path == self.path else replace(self, path=path)
 
     def as_json(self) -> Json:
         return {"name": self.name, "path": self.path, "index": self.index, "type": self.type}

@@ -23,7 +23,7 @@ from app.domain.decision import (
 )
 from app.domain.json import InvalidJson, Json, check_json, pointer_token
 from app.domain.masking import digest_of, mask, restore, secrets_in
-from app.domain.pause import Answer, PauseKind, Settled
+from app.domain.pause import Answer, PauseKind, PauseLevel, Settled
 from app.engine.asking import DOUBT_ACTIONS
 from app.engine.faults import reason_of, wrong_fields
 from app.engine.served import Schema, ServedTool
@@ -35,6 +35,7 @@ class OpenPause:
     """What of a pause a decision is checked against. `secret` has the true values."""
 
     kind: PauseKind
+    level: PauseLevel = PauseLevel.EXECUTOR
     shown: dict[str, Json]
     secret: Json = None
     digest: str | None = None

@@ -6,6 +6,7 @@ from typing import Annotated, Any, NotRequired, TypedDict
 from app.domain.ids import CallId
 from app.domain.json import Json
 from app.domain.message import Message
+from app.engine.frames import Frame
 
 
 class OpenQuestion(TypedDict):
@@ -66,29 +67,59 @@ def merged(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any
     return {**before, **after}
 
 
-class LineState(TypedDict, total=False):
-    """The state of a line: the value in hand, and by place of its agents' visits what was said in them.
+class Handed(TypedDict):
+    """What an agent is given beside its value: where it stands, and what people said."""
 
-    `secrets` are the sensitive values that their models wrote.
+    place: str
+    inputs: list[Json]
+    feedback: str | None
+    previous: Json
+
+
+class LineState(TypedDict, total=False):
+    """The state of a line: the value in hand, the steps it is in, and what its agents said, by place.
+
+    `secrets` are the sensitive values that their models wrote. `failure` is an error on its way to the step
+    that has something to say about it. `decided` says that an approval was decided since a model was last
+    asked for the way. `left_out` ends a branch without an output.
     """
 
     value: Json
     said: Annotated[dict[str, Json], merged]
     secrets: Annotated[dict[str, list[str]], merged]
+    frames: dict[str, Frame]
+    handed: Handed | None
+    failure: Json
+    decided: bool
+    stop_reason: str | None
+    left_out: bool
 
 
 class Work(TypedDict, total=False):
-    """What an agent is given. `visit` counts how often it was given some before, in this place."""
+    """What an agent is given."""
 
     value: Json
-    visit: int
+    handed: Handed | None
+    decided: bool
+
+
+class Answered(TypedDict, total=False):
+    """What comes out of an agent."""
+
+    value: Json
+    said: Annotated[dict[str, Json], merged]
+    secrets: Annotated[dict[str, list[str]], merged]
+    failure: Json
+    decided: bool
 
 
 class AgentState(TypedDict, total=False):
     """The state of an agent's visit, with its open turn."""
 
     value: Json
-    visit: int
+    handed: Handed | None
+    failure: Json
+    decided: bool
     said: Annotated[dict[str, Json], merged]
     secrets: Annotated[dict[str, list[str]], merged]
     turn: int  # how often the model has answered
@@ -102,3 +133,4 @@ class SentCall(TypedDict):
     """What one tool task gets."""
 
     call: OpenCall
+    handed: Handed | None

@@ -2,15 +2,16 @@
 
 import asyncio
 import logging
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.domain.facts import RunEnd
 from app.domain.ids import CallId
 from app.domain.json import Json
-from app.domain.pause import Ask
+from app.domain.pause import Answer, Ask
 from app.domain.run import Lease, RunError, RunStatus
-from app.engine.drive import Asked, Ended, Failed, LineStart, Outcome
+from app.engine.drive import Cancelled, Ended, Failed, LineStart, Outcome, Waiting
 from app.engine.journal import Journal
 from app.engine.program import Program
 from app.lifecycle.hands import Work
@@ -57,6 +58,7 @@ async def _load(site: Site, work: Work) -> Loaded:
         decisions=0,
         history=fresh.history,
         answers={},
+        open=frozenset(),
         step_results={},
         outputs={},
     )
@@ -103,6 +105,7 @@ class _Advance:
         return advance
 
     async def until_settled(self) -> None:
+        self.site.hands.known_decisions[self.lease.run.run_id] = self.loaded.decisions
         try:
             outcome = await self._drive()
             while await self._settle(outcome) is Wrote.DECIDED_MEANWHILE:
@@ -124,12 +127,15 @@ class _Advance:
             metadata=loaded.metadata,
             requested_by=loaded.requested_by,
             answers=loaded.answers,
+            open=loaded.open,
             step_results=loaded.step_results,
             outputs=loaded.outputs,
             save_step_result=self._save_step_result,
         )
         try:
-            return await self.program.drive(start, saver=self.saver, journal=self.journal)
+            return await self.program.drive(
+                start, saver=self.saver, journal=self.journal, desk=self
+            )
         except (LeaseLost, StoreUnavailable):
             raise
         except Exception:
@@ -143,8 +149,12 @@ class _Advance:
     async def _settle(self, outcome: Outcome) -> Wrote:
         """Writes how the attempt came out, with everything that is still unwritten."""
         match outcome:
-            case Asked(ask=ask):
-                return await self._park(ask)
+            case Waiting(asks=asks) if any(
+                each.interrupt_id in self.loaded.answers for each in asks
+            ):
+                return Wrote.DECIDED_MEANWHILE  # an answer was not taken: it is given again
+            case Waiting(asks=asks):
+                return await self._park(asks)
             case Ended():
                 end = RunEnd(
                     status=RunStatus.COMPLETED,
@@ -155,11 +165,13 @@ class _Advance:
                 )
             case Failed(error=error):
                 end = RunEnd(status=RunStatus.FAILED, error=error)
+            case Cancelled(stop_reason=stop_reason):
+                end = RunEnd(status=RunStatus.CANCELLED, stop_reason=stop_reason)
         facts = self.journal.take()
         await progress.end(self.site.database, self.lease, facts, self.addressees, end=end)
         return Wrote.DONE
 
-    async def _park(self, ask: Ask) -> Wrote:
+    async def _park(self, asks: Sequence[Ask]) -> Wrote:
         facts, unsaved = self.journal.take(), self.saver.take()
         wrote = await progress.park(
             self.site.database,
@@ -167,7 +179,7 @@ class _Advance:
             facts,
             unsaved,
             self.addressees,
-            asks=[ask],
+            asks=asks,
             seen=self.loaded.decisions,
         )
         if wrote is Wrote.DONE:
@@ -176,11 +188,33 @@ class _Advance:
             self.journal.put_back(facts)
         return wrote
 
-    async def save(self) -> None:
+    async def open(self, asks: Sequence[Ask]) -> None:
+        """Opens pauses while the run goes on, with everything that is unwritten."""
+        async with self.journal.writing:
+            await self.save(asks)
+        self.site.deliveries_due.set()
+
+    async def decided(self) -> Mapping[str, Answer]:
+        """The answers so far, as soon as there are more than were known."""
+        run_id = self.lease.run.run_id
+        news = self.site.hands.news_of(run_id)
+        while True:
+            await news.wait()
+            news.clear()
+            known = self.loaded.decisions
+            decisions, answers = await runs.decisions(self.site.database, self.lease.run)
+            self.loaded = replace(self.loaded, decisions=decisions, answers=answers)
+            self.site.hands.known_decisions[run_id] = decisions
+            if decisions > known:
+                return answers
+
+    async def save(self, asks: Sequence[Ask] = ()) -> None:
         """Writes what is unwritten; the run goes on."""
         facts, unsaved = self.journal.take(), self.saver.take()
         try:
-            await progress.save(self.site.database, self.lease, facts, unsaved, self.addressees)
+            await progress.save(
+                self.site.database, self.lease, facts, unsaved, self.addressees, asks=asks
+            )
         except BaseException:
             self.journal.put_back(facts)
             raise

@@ -46,9 +46,13 @@ async def renew(site: Site) -> None:
 
 
 async def watch(site: Site) -> None:
-    """Notices soon when a run that is advanced here was cancelled or taken over."""
+    """Notices soon when a run that is advanced here was decided upon, cancelled or taken over."""
     if busy := site.hands.busy:
-        _let_go(busy, await runs.held(site.database, worker=site.hands.worker))
+        held = await runs.held(site.database, worker=site.hands.worker)
+        _let_go(busy, held)
+        for each in held:
+            if each.decisions != site.hands.known_decisions.get(each.run.run_id, each.decisions):
+                site.hands.tell(each.run.run_id)
 
 
 async def recover_lost(site: Site) -> None:

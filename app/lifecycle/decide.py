@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from app.domain.decision import InvalidDecision, Parsed, parse
 from app.domain.ids import PauseId, RunId, ThreadId
 from app.domain.json import Json, check_json
-from app.domain.pause import PauseKind, PauseStatus, Settled
+from app.domain.pause import PauseKind, PauseLevel, PauseStatus, Settled
 from app.domain.principal import Principal
 from app.domain.run import RunRef
 from app.engine.program import OpenPause
 from app.errors import Conflict, FieldError, Invalid, NotFound, SignoffError
 from app.lifecycle.hands import Work
 from app.lifecycle.keys import earlier
-from app.lifecycle.site import READY, Site
+from app.lifecycle.site import READY, Site, decided_hint
 from app.lifecycle.start import Accepted
 from app.storage import pauses
 from app.storage.pauses import PauseRow
@@ -121,7 +121,11 @@ async def _settle(
     parsed = _parsed(pause, request.decision)
     program = site.catalog.of(pause.fingerprint, workflow=pause.workflow)
     open_pause = OpenPause(
-        kind=PauseKind(pause.kind), shown=pause.shown, secret=pause.secret, digest=pause.digest
+        kind=PauseKind(pause.kind),
+        level=PauseLevel(pause.level),
+        shown=pause.shown,
+        secret=pause.secret,
+        digest=pause.digest,
     )
     by = _decider(principal, parsed)
     return await program.settle(open_pause, parsed.decision, by=by, via=request.via)
@@ -193,6 +197,9 @@ async def take(
             slot.use(
                 Work(lease=decided.lease, fingerprint=pause.fingerprint, workflow=pause.workflow)
             )
+        elif decided.is_running:
+            site.hands.tell(pause.run.run_id)
+            site.tell_others(decided_hint(pause.run.run_id))
         else:
             site.tell_others(READY)
     site.deliveries_due.set()

@@ -62,6 +62,9 @@ class Hands:
         self._freed = asyncio.Event()
         self._waiting: set[RunId] = set()
         self._tasks: dict[RunId, asyncio.Task[None]] = {}
+        self._news: dict[RunId, asyncio.Event] = {}
+        self.known_decisions: dict[RunId, int] = {}
+        """How many decisions the tasks have heard of, by run."""
 
     @contextmanager
     def slot(self) -> Generator[Slot | None]:
@@ -94,10 +97,20 @@ class Hands:
         self._tasks[run_id] = task
         task.add_done_callback(lambda _: self._ended(run_id, task))
 
+    def news_of(self, run_id: RunId) -> asyncio.Event:
+        """Set whenever a decision of the run was stored, while it is advanced here."""
+        return self._news.setdefault(run_id, asyncio.Event())
+
+    def tell(self, run_id: RunId) -> None:
+        """Says that a decision of the run was stored."""
+        if news := self._news.get(run_id):
+            news.set()
+
     def leave(self, run_id: RunId) -> None:
         """Says that the current task has nothing more to do for a run: whoever waits for it may look now."""
         if self._tasks.get(run_id) is asyncio.current_task():
             del self._tasks[run_id]
+            self._forget(run_id)
 
     def stop(self, run_id: RunId) -> None:
         """Stops advancing a run that is not this worker's any more."""
@@ -128,7 +141,12 @@ class Hands:
     def _ended(self, run_id: RunId, task: asyncio.Task[None]) -> None:
         if self._tasks.get(run_id) is task:
             del self._tasks[run_id]
+            self._forget(run_id)
         self._give_back()
+
+    def _forget(self, run_id: RunId) -> None:
+        self._news.pop(run_id, None)
+        self.known_decisions.pop(run_id, None)
 
     def _give_back(self) -> None:
         self.free += 1

@@ -32,16 +32,24 @@ class Site:
     runs_due: asyncio.Event = field(default_factory=asyncio.Event)
 
     def hear(self, hint: str) -> None:
-        """What another process says: that runs are queued, or that one is settled."""
+        """What another process says: that runs are queued, that one is settled, or was decided upon."""
         kind, _, run_id = hint.partition(":")
         if kind == SETTLED:
             self.waiters.wake(RunId(run_id))
+        elif kind == DECIDED:
+            self.hands.tell(RunId(run_id))
         else:
             self.runs_due.set()
 
 
 READY = "ready"
 SETTLED = "settled"
+DECIDED = "decided"
+
+
+def decided_hint(run_id: RunId) -> str:
+    """Tells the process that advances a run that a decision of it was stored."""
+    return f"{DECIDED}:{run_id}"
 
 
 def settled_hint(run_id: RunId) -> str:

@@ -22,6 +22,7 @@ class PauseRow:
     id: PauseId
     run: RunRef
     kind: str
+    level: str
     status: str
     shown: dict[str, Any]
     secret: Json
@@ -45,7 +46,7 @@ class Decided:
 
 
 _READ = """
-select p.id, p.tenant, p.thread_id, p.run_id, p.kind, p.status, p.shown, p.secret, p.policy, p.digest,
+select p.id, p.tenant, p.thread_id, p.run_id, p.kind, p.level, p.status, p.shown, p.secret, p.policy, p.digest,
        p.expires_at, coalesce(p.expires_at <= clock_timestamp() and p.policy->>'on_expire' <> 'wait', false)
        as is_late, p.workflow, r.fingerprint,
        r.requested_by, r.callback is not null as has_callback
@@ -217,6 +218,7 @@ def _pause(row: Row) -> PauseRow:
             run_id=RunId(row["run_id"]),
         ),
         kind=row["kind"],
+        level=row["level"],
         status=row["status"],
         shown=row["shown"],
         secret=row["secret"],

@@ -91,9 +91,11 @@ with lk as materialized (
   on conflict do nothing
 ), step as (
   insert into steps (thread_id, run_id, path, position, name, type, status, attempts, output, shown_output)
-  select $1, $3, s.path, s.position, s.name, s.type, s.status, s.attempts, s.output, s.shown_output
-  from ok, json_to_recordset(ok.doc->'steps') as s(path text, position int, name text, type text, status text,
-       attempts int, output json, shown_output json)
+  select $1, $3, s.path, (select count(*) from steps b where b.thread_id = $1 and b.run_id = $3) + s.n,
+         s.name, s.type, s.status, s.attempts, s.output, s.shown_output
+  from ok, rows from (json_to_recordset(ok.doc->'steps') as (
+         path text, name text, type text, status text, attempts int, output json, shown_output json))
+       with ordinality as s(path, name, type, status, attempts, output, shown_output, n)
   on conflict (thread_id, run_id, path) do update
   set status = excluded.status, attempts = excluded.attempts, output = excluded.output,
       shown_output = excluded.shown_output
@@ -368,7 +370,6 @@ def _entry(entry: LedgerEntry) -> dict[str, Json]:
 def _step(step: StepRecord) -> dict[str, Json]:
     return {
         "path": step.path,
-        "position": step.index,
         "name": step.name,
         "type": step.type,
         "status": step.status,

@@ -219,16 +219,20 @@ with lk as materialized (
 select exists (select 1 from run) as done
 """
 
+# What was decided, and what is still open, by interrupt.
+_ANSWERS = """
+  (select coalesce(json_agg(json_build_object('interrupt_id', p.interrupt_id, 'answer', p.answer)), '[]')
+   from pauses p where p.thread_id = $1 and p.run_id = $3 and p.interrupt_id is not null
+     and (p.answer is not null or p.status = 'open')) as answers"""
+
 _LOAD = f"""
 select r.input, r.metadata, r.requested_by, r.callback is not null as has_callback, t.decisions,
   ({_HISTORY.format(thread="$1", tenant="$2", runs="$4")}) as history,
-  (select coalesce(json_agg(json_build_object('interrupt_id', p.interrupt_id, 'answer', p.answer)), '[]')
-   from pauses p where p.thread_id = $1 and p.run_id = $3 and p.answer is not null
-     and p.interrupt_id is not null) as answers,
+  {_ANSWERS},
   {load_columns(thread_id="$1", run_id="$3")},
   (select coalesce(json_agg(json_build_object('call_id', s.call_id, 'name', s.name, 'value', s.value)), '[]')
    from step_results s where s.thread_id = $1 and s.run_id = $3) as step_results,
-  (select coalesce(json_object_agg(s.path, s.output), '{{}}')
+  (select coalesce(json_object_agg(s.path, s.output order by s.position), '{{}}')
    from steps s where s.thread_id = $1 and s.run_id = $3 and s.status = 'completed') as outputs
 from threads t join runs r on r.thread_id = t.id and r.id = $3
 where t.id = $1 and t.tenant = $2
@@ -236,11 +240,8 @@ where t.id = $1 and t.tenant = $2
 
 
 # Read without the lock: a decision that is missed here has raised the count, so no park goes through.
-_DECISIONS = """
-select t.decisions,
-  (select coalesce(json_agg(json_build_object('interrupt_id', p.interrupt_id, 'answer', p.answer)), '[]')
-   from pauses p where p.thread_id = $1 and p.run_id = $3 and p.answer is not null
-     and p.interrupt_id is not null) as answers
+_DECISIONS = f"""
+select t.decisions, {_ANSWERS}
 from threads t where t.id = $1 and t.tenant = $2
 """
 
@@ -256,6 +257,7 @@ class Loaded:
     decisions: int
     history: dict[str, list[Message]]
     answers: dict[str, Answer]
+    open: frozenset[str]
     step_results: dict[tuple[CallId, str], Json]
     outputs: dict[str, Json]
     checkpoints: tuple[CheckpointRow, ...] = ()
@@ -366,6 +368,7 @@ async def load(database: Database, run: RunRef, *, history: int) -> Loaded:
         decisions=row["decisions"],
         history=_by_agent(row["history"]),
         answers=_answers(row["answers"]),
+        open=_open(row["answers"]),
         step_results={
             (CallId(each["call_id"]), each["name"]): each["value"] for each in row["step_results"]
         },
@@ -384,7 +387,13 @@ async def decisions(database: Database, run: RunRef) -> tuple[int, dict[str, Ans
 
 
 def _answers(rows: list[dict[str, Any]]) -> dict[str, Answer]:
-    return {each["interrupt_id"]: Answer.from_json(each["answer"]) for each in rows}
+    return {
+        each["interrupt_id"]: Answer.from_json(each["answer"]) for each in rows if each["answer"]
+    }
+
+
+def _open(rows: list[dict[str, Any]]) -> frozenset[str]:
+    return frozenset(each["interrupt_id"] for each in rows if not each["answer"])
 
 
 def _by_agent(entries: list[dict[str, Any]]) -> dict[str, list[Message]]:

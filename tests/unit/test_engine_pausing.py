@@ -86,7 +86,7 @@ async def test_a_pause_shows_agent_step_call_arguments_and_schema() -> None:
         "name": "assistant", "path": "work/assistant", "index": 0, "type": "agent",
     }  # fmt: skip
     assert shown["call"] == {
-        "id": f"{paused.run.run_id}:work/assistant:0.0.0",
+        "id": f"{paused.run.run_id}:work/assistant:0.0",
         "provider_call_id": "abc",
         "tool": "send",
         "description": "Sends a letter.",
@@ -96,7 +96,7 @@ async def test_a_pause_shows_agent_step_call_arguments_and_schema() -> None:
     }
     assert shown["position"] == {"index": 0, "of": 1}
     assert shown["message"] == "May assistant call send?"
-    assert paused.ask.place == "work/assistant#0.0.0"
+    assert paused.ask.place == "work/assistant#0.0"
 
 
 async def test_an_approval_may_bring_its_own_message() -> None:
@@ -142,7 +142,7 @@ async def test_the_model_is_asked_once_a_turn_however_often_the_run_pauses() -> 
     await paused.restarted().approve()
     assert turns == [0, 1]
     models = [entry for entry in paused.ledger if entry.kind is LedgerKind.MODEL]
-    assert [entry.place for entry in models] == ["work/assistant#0.0", "work/assistant#0.1"]
+    assert [entry.place for entry in models] == ["work/assistant#0", "work/assistant#1"]
 
 
 async def test_going_on_without_a_decision_asks_the_same_question_again() -> None:

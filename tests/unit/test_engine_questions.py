@@ -46,7 +46,7 @@ async def paused_at(question: Question[Any]) -> tuple[EngineRun, list[Any]]:
 async def test_a_question_pauses_the_run_and_shows_what_is_asked() -> None:
     paused, _ = await paused_at(Question("Which account?", options=["main", "reserve"]))
     assert paused.ask.kind is PauseKind.INTERACTIVE
-    assert paused.ask.place == "work/assistant#0.0.0/q0"
+    assert paused.ask.place == "work/assistant#0.0/q0"
     assert paused.ask.shown["message"] == "Which account?"
     assert paused.ask.shown["options"] == ["main", "reserve"]
     assert paused.ask.shown["call"]["tool"] == "ask"
@@ -173,7 +173,7 @@ async def test_two_questions_in_one_tool_are_two_pauses() -> None:
     assert paused.ask.shown["message"] == "Two?"
     await paused.restarted().decide(Value(value="2"))
     assert paused.output == "1, 2"
-    assert paused.places == ["work/assistant#0.0.0/q0", "work/assistant#0.0.0/q1"]
+    assert paused.places == ["work/assistant#0.0/q0", "work/assistant#0.0/q1"]
 
 
 async def test_two_tools_that_ask_are_asked_one_at_a_time_and_answers_are_not_swapped() -> None:
@@ -380,7 +380,7 @@ async def external(*tools: Tool[..., Any]) -> EngineRun:
 async def test_work_of_others_pauses_and_its_result_is_read_by_the_model() -> None:
     paused = await external()
     assert paused.ask.kind is PauseKind.EXTERNAL_RESULT
-    assert paused.ask.place == "work/assistant#0.0.0/result"
+    assert paused.ask.place == "work/assistant#0.0/result"
     assert paused.ask.shown["call"]["arguments"] == {"number": "110"}
     await paused.restarted().decide(Value(value="they come"))
     assert paused.output == "they come"

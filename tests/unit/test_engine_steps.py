@@ -74,7 +74,7 @@ async def test_steps_run_in_sequence_each_on_the_output_before() -> None:
 async def test_an_agent_pauses_in_the_middle_and_the_rest_then_runs() -> None:
     calls.clear()
     paused = await run(pipeline(research, publisher(), shout), {"text": "cats"})
-    assert paused.ask.place == "press/publisher#0.0.0"
+    assert paused.ask.place == "press/publisher#0.0"
     assert paused.ask.shown["step"] == {
         "name": "publisher", "path": "press/publisher", "index": 1, "type": "agent",
     }  # fmt: skip
@@ -89,7 +89,7 @@ async def test_two_agents_in_a_row_each_ask_for_themselves() -> None:
     paused = await run(pipeline(publisher("one"), publisher("two"), history=2), {"text": "cats"})
     await paused.restarted().approve()
     await paused.restarted().reject()
-    assert paused.places == ["press/one#0.0.0", "press/two#0.0.0"]
+    assert paused.places == ["press/one#0.0", "press/two#0.0"]
     assert paused.output == "Tool error: the call was rejected by alice"
     assert [entry.agent for entry in paused.ended.history] == ["one", "two"]
     assert [entry.messages[0]["text"] for entry in paused.ended.history] == [
@@ -199,8 +199,8 @@ async def test_an_agent_that_fails_after_a_decision_keeps_what_was_spent() -> No
     await failed.restarted().approve()
     assert failed.error.code == "model_error"
     assert [entry.place for entry in failed.ledger] == [
+        "work/assistant#0",
         "work/assistant#0.0",
-        "work/assistant#0.0.0",
     ]
 
 

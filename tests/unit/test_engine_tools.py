@@ -264,9 +264,9 @@ async def test_every_model_call_and_every_tool_call_stands_in_the_ledger_once() 
     tools = [entry for entry in paused.ledger if entry.kind is LedgerKind.TOOL]
     assert sum(entry.cost for entry in models) == Decimal("0.02")
     assert {entry.place: entry.cost for entry in tools} == {
-        "work/assistant#0.0.0": Decimal("0.25"),
-        "work/assistant#0.0.1": Decimal(0),
-        "work/assistant#0.0.2": Decimal(0),
+        "work/assistant#0.0": Decimal("0.25"),
+        "work/assistant#0.1": Decimal(0),
+        "work/assistant#0.2": Decimal(0),
     }
     assert len(paused.ledger) == 5
 

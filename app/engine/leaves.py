@@ -1,0 +1,83 @@
+"""The steps that do something themselves: functions and agents."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from langgraph.runtime import Runtime
+
+from app.authoring import FunctionStep, StepContext
+from app.authoring.shape import dump, load
+from app.domain.json import Json
+from app.engine.drive import Drive, LineFailed, step_outside
+from app.engine.faults import reason_of
+from app.engine.frames import Frame, frame_of, path_of
+from app.engine.state import Handed, LineState
+from app.engine.stepping import Next, Stepping
+
+
+class FunctionStepping(Stepping):
+    """A function of the value in hand. Without gates it is one node, which enters, runs and leaves."""
+
+    async def run(self, state: LineState, runtime: Runtime[Drive]) -> Next:
+        """Runs the function."""
+        drive = runtime.context
+        drive.check()
+        step_outside()
+        if self.path not in state.get("frames", {}):
+            state = cast("LineState", {**state, "frames": self.entered(state, drive)})
+        await drive.journal.barrier()
+        return self.finished(state, await self._called(state, drive), drive)
+
+    async def _called(self, state: LineState, drive: Drive) -> Json:
+        frames, step = state.get("frames", {}), cast("FunctionStep", self.node)
+        feedback, previous = self.remarks(frames)
+        context = StepContext(
+            run_id=drive.start.run.run_id,
+            thread_id=drive.start.run.thread_id,
+            metadata=drive.start.metadata,
+            outputs=_Outputs(drive.outputs, self._around.outputs),
+            inputs=self.inputs(frames),
+            feedback=feedback,
+            previous_output=previous,
+        )
+        taken = self.fits(state.get("value"), state, drive)
+        try:
+            return dump(step.output, await step.call(context, taken))
+        except Exception as error:
+            raise LineFailed(
+                "step_failed", reason_of(error), step=self.row(state, drive)
+            ) from error
+
+
+class AgentStepping(Stepping):
+    """An agent, whose graph is a node of its own between entering and leaving."""
+
+    def handed(self, frames: dict[str, Frame], drive: Drive) -> dict[str, Json]:
+        frame = frame_of(frames, self.path)
+        feedback, previous = self.remarks(frames)
+        handed = Handed(
+            place=self.at_now(frames, drive).path,
+            inputs=frame.get("inputs", []),
+            feedback=feedback,
+            previous=None if previous is None else dump(self.node.output, previous),
+        )
+        return {"handed": cast("Json", handed)}
+
+
+class _Outputs(Mapping[str, Any]):
+    """The newest outputs of completed steps by name, typed as they are read."""
+
+    def __init__(self, outputs: Mapping[str, Json], types: Mapping[str, Any]) -> None:
+        self._rows = {row.rpartition("/")[2]: row for row in outputs}
+        self._outputs = outputs
+        self._types = types
+
+    def __getitem__(self, name: str) -> Any:
+        row = self._rows[name]
+        return load(self._types[path_of(row)], self._outputs[row])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)

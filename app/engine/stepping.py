@@ -1,0 +1,356 @@
+"""One step with everything around it, as nodes of its line.
+
+    enter ─► before… ─► (the step itself) ─► done ─► review ─► the next step
+                              ▲   │                    │
+                              │   └─► failed           │   (a failure goes to the nearest step around it
+                              │         │              │    that has something to say about failures)
+                              └─────────┴──── again ───┘
+
+Only what a step needs is compiled: a function without gates is one node.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias, TypeVar, cast
+
+from langgraph.runtime import Runtime
+from langgraph.types import Command, interrupt
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from app.authoring.gates import AskError, AskInput, Confirm, Review
+from app.authoring.shape import load
+from app.authoring.step import Node
+from app.domain.json import Json
+from app.domain.pause import Answer
+from app.engine import steps
+from app.engine.drive import Drive, LineCancelled, LineFailed, expired, step_outside
+from app.engine.faults import reason_of
+from app.engine.frames import Frame, changed, frame_of, left, place_of, row_of
+from app.engine.served import StepPlace
+from app.engine.state import LineState
+from app.engine.step_asks import StepAsk, error_ask, gate_ask, review_ask
+from app.engine.step_settling import decided_at_once
+
+T = TypeVar("T")
+Next: TypeAlias = Command[Any]
+NodeFunction: TypeAlias = Callable[[LineState, Runtime[Drive]], Awaitable[Next]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Around:
+    """Where a step stands: its line's root path, where it goes on, and who hears of its failure.
+
+    `outputs` are the types of all steps' outputs, by path.
+    """
+
+    root: str
+    leads_to: str
+    handler: str | None
+    outputs: Mapping[str, TypeAdapter[Any]]
+
+
+class Stepping:
+    """The nodes of one step. `body` is where the step itself begins, once it may.
+
+    `first` is where the steps inside it begin.
+    """
+
+    restarts: ClassVar[Mapping[str, Any]] = {}
+    """What of its frame begins anew when it is run again."""
+
+    first: str
+
+    def __init__(self, node: Node, place: StepPlace, around: Around) -> None:
+        self.node = node
+        self.path = place.path
+        self._place = place
+        self._around = around
+
+    @property
+    def body(self) -> str:
+        """Where the step itself begins, once it may: its own node, unless it has none."""
+        return self.path
+
+    # ── Names of nodes ───────────────────────────────────────────────────────────────────────────
+
+    @property
+    def enter_label(self) -> str:
+        return f"{self.path}#enter"
+
+    @property
+    def done_label(self) -> str:
+        return f"{self.path}#done"
+
+    @property
+    def review_label(self) -> str:
+        return f"{self.path}#review"
+
+    @property
+    def failed_label(self) -> str:
+        return f"{self.path}#failed"
+
+    def before_label(self, index: int) -> str:
+        return f"{self.path}#before{index}"
+
+    @property
+    def handler(self) -> str | None:
+        """Where a failure inside this step goes."""
+        return self.failed_label if self.node.on_error != "fail" else self._around.handler
+
+    # ── Nodes ────────────────────────────────────────────────────────────────────────────────────
+
+    async def enter(self, state: LineState, runtime: Runtime[Drive]) -> Next:
+        """Begins the step with the value in hand."""
+        drive = runtime.context
+        drive.check()
+        frames = self.entered(state, drive)
+        goto = self.before_label(0) if self.node.before else self.body
+        return Command(
+            goto=goto, update={"frames": frames, "failure": None, **self.handed(frames, drive)}
+        )
+
+    def entered(self, state: LineState, drive: Drive) -> dict[str, Frame]:
+        """The frames with the step's own among them, noted as begun."""
+        frames = changed(state.get("frames", {}), self.path, given=state.get("value"))
+        steps.started(drive, self.at(frames, drive))
+        return frames
+
+    def before(self, index: int) -> NodeFunction:
+        """Asks what has to be settled before the step begins."""
+        gate = self.node.before[index]
+        is_last = index + 1 == len(self.node.before)
+        goto = self.body if is_last else self.before_label(index + 1)
+
+        async def ask(state: LineState, runtime: Runtime[Drive]) -> Next:
+            drive, frames = runtime.context, state.get("frames", {})
+            drive.check()
+            question = await self.gate_of(
+                gate, self.at_now(frames, drive), index, state.get("value")
+            )
+            answer = self.asked(drive, question)
+            if not answer.approved:
+                return self.turned_down(gate.on_reject, answer, state, drive)
+            if isinstance(gate, AskInput):
+                inputs = [*frame_of(frames, self.path).get("inputs", []), answer.value]
+                frames = changed(frames, self.path, inputs=inputs)
+            update = {"frames": frames, **self.handed(frames, drive)}
+            return Command(goto=goto, update=update)
+
+        return ask
+
+    async def gate_of(
+        self, gate: Confirm | AskInput, at: StepPlace, index: int, value: Json
+    ) -> StepAsk:
+        """The question that a gate asks about the value that the step would be given."""
+        return gate_ask(gate, at, index)
+
+    def turned_down(self, means: str, answer: Answer, state: LineState, drive: Drive) -> Next:
+        """What a rejection does, as its ask says."""
+        if answer.action == "fail":
+            raise expired(self.row(state, drive))
+        match means:
+            case "skip":
+                return self.skipped(state, drive)
+            case "fail":
+                raise LineFailed("rejected", rejected_by(answer), step=self.row(state, drive))
+            case _:
+                raise LineCancelled(rejected_by(answer))
+
+    async def done(self, state: LineState, runtime: Runtime[Drive]) -> Next:
+        """Looks at what came out of the step."""
+        drive = runtime.context
+        if (failure := state.get("failure")) is not None:
+            return Command(goto=cast("str", self.handler), update={"failure": failure})
+        return self.finished(state, self._output(state, drive), drive)
+
+    def finished(self, state: LineState, output: Json, drive: Drive) -> Next:
+        """Leaves the step with its output, unless somebody has to look at it first."""
+        review = self.node.after
+        if review is not None and review.asks_about(load(self.node.output, output)):
+            return Command(goto=self.review_label, update={"value": output})
+        return self.leave(state, output, drive)
+
+    async def review(self, state: LineState, runtime: Runtime[Drive]) -> Next:
+        """Asks about the output: it stands, is put right, or is made again."""
+        drive, frames, output = runtime.context, state.get("frames", {}), state.get("value")
+        drive.check()
+        review = cast("Review", self.node.after)
+        answer = self.asked(
+            drive, review_ask(review, self.at_now(frames, drive), self.node.output, output)
+        )
+        if answer.approved:
+            return self.leave(state, reviewed(answer, output), drive)
+        return self._rejected(review, answer, state, drive)
+
+    def _rejected(self, review: Review, answer: Answer, state: LineState, drive: Drive) -> Next:
+        frame = frame_of(state.get("frames", {}), self.path)
+        reviews = frame.get("reviews", 0)
+        if review.on_reject != "retry" or answer.action == "fail":
+            return self.turned_down(review.on_reject, answer, state, drive)
+        if reviews >= review.max_retries:
+            raise LineCancelled(rejected_by(answer))
+        return self._again(
+            state,
+            drive,
+            reviews=reviews + 1,
+            feedback=answer.feedback,
+            previous=state.get("value"),
+            was_rejected=True,
+        )
+
+    async def failed(self, state: LineState, runtime: Runtime[Drive]) -> Next:
+        """Decides, or asks, what becomes of a failure in the step."""
+        drive, failure = runtime.context, cast("dict[str, Json]", state.get("failure"))
+        frames = state.get("frames", {})
+        steps.failed(drive, self.at(frames, drive))
+        if self.node.on_error == "skip":
+            return self.skipped(state, drive)
+        ask = cast("AskError", self.node.on_error)
+        tried = frame_of(frames, self.path).get("errors", 0)
+        question = error_ask(
+            ask,
+            self.at_now(frames, drive),
+            failure,
+            may_retry=tried < ask.max_retries,
+            may_skip=self.node.skippable,
+        )
+        answer = self.asked(drive, question)
+        match answer.action:
+            case "retry":
+                return self._again(state, drive, errors=tried + 1)
+            case "skip":
+                return self.skipped(state, drive)
+            case _:
+                raise LineFailed(
+                    str(failure["code"]), str(failure["message"]), step=failure.get("step")
+                )
+
+    # ── Moves ────────────────────────────────────────────────────────────────────────────────────
+
+    def _again(self, state: LineState, drive: Drive, **changes: Any) -> Next:
+        """Runs the step once more on what it was given."""
+        frames = left(state.get("frames", {}), f"{self.path}/")
+        frame = frame_of(frames, self.path)
+        changes = {"attempt": frame.get("attempt", 0) + 1, **self.restarts, **changes}
+        frames = changed(frames, self.path, **changes)
+        steps.started(drive, self.at(frames, drive), attempts=_attempts(frames, self.path))
+        update = {
+            "frames": frames,
+            "value": frame.get("given"),
+            "failure": None,
+            **self.handed(frames, drive),
+        }
+        return Command(goto=self.body, update=update)
+
+    def leave(self, state: LineState, output: Json, drive: Drive) -> Next:
+        """Goes on with the output in hand."""
+        frames = state.get("frames", {})
+        attempts = _attempts(frames, self.path)
+        steps.completed(drive, self.at(frames, drive), output, attempts=attempts)
+        update = {"value": output, "frames": left(frames, self.path), "failure": None}
+        return Command(goto=self._around.leads_to, update=update)
+
+    def skipped(self, state: LineState, drive: Drive) -> Next:
+        """Goes on as if the step were not there."""
+        frames = state.get("frames", {})
+        steps.skipped(drive, self.at(frames, drive), attempts=_attempts(frames, self.path))
+        update: dict[str, Json] = {
+            "value": frame_of(frames, self.path).get("given"),
+            "frames": left(frames, self.path),
+            "failure": None,
+        }
+        if self.path == self._around.root:
+            update["left_out"] = True
+        return Command(goto=self._around.leads_to, update=update)
+
+    def guarded(self, run: NodeFunction) -> NodeFunction:
+        """The node, with its failure told to whoever has something to say about it."""
+        handler = self.handler
+        if handler is None:
+            return run
+
+        async def node(state: LineState, runtime: Runtime[Drive]) -> Next:
+            try:
+                return await run(state, runtime)
+            except LineFailed as failure:
+                return Command(goto=handler, update={"failure": failure.error.as_json()})
+
+        return node
+
+    # ── What nodes need ──────────────────────────────────────────────────────────────────────────
+
+    def asked(self, drive: Drive, ask: StepAsk) -> Answer:
+        """The answer to a question, once there is one; until then the line stops here."""
+        settled = decided_at_once(ask, self.node, drive)
+        if settled is not None:
+            return settled
+        drive.asking = lambda: ask.as_ask(drive.start.line)
+        return Answer.from_json(interrupt({"place": ask.place})["value"])
+
+    def at(self, frames: dict[str, Frame], drive: Drive) -> StepPlace:
+        """Where the step stands, over all its attempts."""
+        return self._place.at(row_of(self.path, frames, self._around.root, drive.base))
+
+    def at_now(self, frames: dict[str, Frame], drive: Drive) -> StepPlace:
+        """Where the step stands in this attempt."""
+        return self._place.at(place_of(self.path, frames, self._around.root, drive.base))
+
+    def row(self, state: LineState, drive: Drive) -> str:
+        return self.at(state.get("frames", {}), drive).path
+
+    def handed(self, frames: dict[str, Frame], drive: Drive) -> dict[str, Json]:
+        """What the step itself is given beside its value; nothing where it does not look."""
+        return {}
+
+    async def looked(self, look: Awaitable[T], state: LineState, drive: Drive) -> T:
+        """What a writer's look at the value says; raises `LineFailed` where it cannot tell."""
+        step_outside()
+        try:
+            return await look
+        except Exception as error:
+            raise LineFailed(
+                "step_failed", reason_of(error), step=self.row(state, drive)
+            ) from error
+
+    def remarks(self, frames: dict[str, Frame]) -> tuple[str | None, Any]:
+        """What was said last about this step's output, or that of a step around it; and that output."""
+        path = self.path
+        while path:
+            frame = frame_of(frames, path)
+            if frame.get("was_rejected"):
+                previous = load(self._around.outputs[path], frame.get("previous"))
+                return frame.get("feedback"), previous
+            path = path.rpartition("/")[0]
+        return None, None
+
+    def inputs(self, frames: dict[str, Frame]) -> list[BaseModel]:
+        """What people filled in for this step, typed."""
+        models = [gate.model for gate in self.node.before if isinstance(gate, AskInput)]
+        filled = frame_of(frames, self.path).get("inputs", [])
+        return [model.model_validate(value) for model, value in zip(models, filled, strict=False)]
+
+    def _output(self, state: LineState, drive: Drive) -> Json:
+        """The value in hand as this step's output; raises `LineFailed` where it does not fit."""
+        return state.get("value")
+
+    def fits(self, value: Json, state: LineState, drive: Drive) -> Any:
+        """The value as the step's typed input; raises `LineFailed`."""
+        try:
+            return load(self.node.input, value)
+        except ValidationError as error:
+            raise LineFailed(
+                "invalid_input", reason_of(error), step=self.row(state, drive)
+            ) from error
+
+
+def reviewed(answer: Answer, output: Json) -> Json:
+    """The output as it stands after its review."""
+    return output if answer.output is None else answer.output
+
+
+def rejected_by(answer: Answer) -> str:
+    return f"rejected by {answer.by}" + (f": {answer.feedback}" if answer.feedback else "")
+
+
+def _attempts(frames: dict[str, Frame], path: str) -> int:
+    return frame_of(frames, path).get("attempt", 0) + 1
