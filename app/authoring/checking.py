@@ -135,9 +135,7 @@ def _wrong_after_each(review: object) -> Iterator[str]:
         if review is not None:
             yield f"after_each= takes a Review, not {_spoken(review)}"
         return
-    yield from (f"after_each=Review(…): {wrong}" for wrong in review.mistakes())
-    if review.on_reject == "skip":
-        yield "after_each=Review(…): on_reject='skip' is unknown here: it is one of retry, cancel, fail"
+    yield from (f"after_each=Review(…): {wrong}" for wrong in review.mistakes(of_loop=True))
     if review.max_retries != Review.max_retries:
         yield "after_each=Review(…): max_retries= could never matter: max_iterations= ends the loop"
 

@@ -24,12 +24,16 @@ from app.authoring.text import takes_text, text_field
 
 @dataclass(frozen=True, kw_only=True)
 class Wish:
-    """What somebody wants of a value. `left_out` are the steps past which the wish reaches."""
+    """What somebody wants of a value.
+
+    `left_out` are the steps past which the wish reaches, `whole` is what the value is part of.
+    """
 
     type: Any
     place: str
     verb: str = "wants"
     left_out: tuple[str, ...] = ()
+    whole: Any = None
 
     def __str__(self) -> str:
         return f"{self.place} {self.demand}"
@@ -38,7 +42,8 @@ class Wish:
     def demand(self) -> str:
         """The wish without who has it."""
         case = f" where {' and '.join(self.left_out)} is left out" if self.left_out else ""
-        return f"{self.verb} {spoken_type(self.type)}{case}"
+        wanted = self.type if self.whole is None else self.whole
+        return f"{self.verb} {spoken_type(wanted)}{case}"
 
     def if_left_out(self, place: str) -> "Wish":
         """The same wish, where it reaches past a step."""
@@ -134,7 +139,7 @@ def _of_member(name: str, after: Wishes) -> Iterator[Wish]:
         for form in alternatives(each.type):
             member = member_of(form, name)
             if member is not None:
-                yield replace(each, type=member[0])
+                yield replace(each, type=member[0], whole=each.whole or each.type)
                 break
 
 

@@ -135,10 +135,11 @@ class Review(Gate):
         except Exception:  # noqa: BLE001 - a condition that cannot be told must not open the gate
             return True
 
-    def mistakes(self) -> Iterator[str]:
-        """What is wrong with it, taken by itself."""
+    def mistakes(self, *, of_loop: bool = False) -> Iterator[str]:
+        """What is wrong with it, taken by itself; a loop's may not drop an iteration."""
         yield from super().mistakes()
-        yield from wrong_choice("on_reject", self.on_reject, ("retry", "skip", "cancel", "fail"))
+        rejections = ("retry", "cancel", "fail") if of_loop else ("retry", "skip", "cancel", "fail")
+        yield from wrong_choice("on_reject", self.on_reject, rejections)
         yield from wrong_count("max_retries", self.max_retries, 1)
         if self.on_reject != "retry" and self.max_retries != Review.max_retries:
             yield f"max_retries= could never matter with on_reject={self.on_reject!r}"

@@ -1,14 +1,14 @@
 """A look at a value: a writer's function that decides which way a run goes."""
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar, cast, get_args, get_origin
 
 from pydantic import TypeAdapter
 
 from app.authoring.function import UnreadableSignature, hints_of
-from app.authoring.shape import alternatives, why_not_json
+from app.authoring.shape import alternatives, fits, spoken_type, why_not_json
 
 T = TypeVar("T")
 
@@ -53,12 +53,13 @@ def read_look(name: str, fn: object) -> LookDraft:
     """What such a function takes and gives, and what is wrong with it."""
     if not callable(fn):
         return LookDraft(name=name, fn=_nothing, mistakes=(f"{name}= is not a function: {fn!r}",))
+    if isinstance(fn, type):  # `bool` and alike have no signature
+        return LookDraft(name=name, fn=fn)
     try:
         hints, signature = hints_of(fn), inspect.signature(fn)
-    except (UnreadableSignature, TypeError, ValueError) as error:
-        return LookDraft(name=name, fn=fn, mistakes=(f"{name}=: {error}",))
-    try:
         signature.bind(None)
+    except (UnreadableSignature, ValueError) as error:
+        return LookDraft(name=name, fn=fn, mistakes=(f"{name}=: {error}",))
     except TypeError:
         wrong = f"{name}= must take one value, that before it"
         return LookDraft(name=name, fn=fn, mistakes=(wrong,))
@@ -68,7 +69,20 @@ def read_look(name: str, fn: object) -> LookDraft:
     if why:
         wrong = f"{name}= takes what cannot be read from JSON: {why}"
         return LookDraft(name=name, fn=fn, mistakes=(wrong,))
-    return LookDraft(name=name, fn=fn, takes=takes, gives=gives)
+    return LookDraft(
+        name=name, fn=fn, takes=takes, gives=gives, mistakes=tuple(_wrong_result(name, gives))
+    )
+
+
+def _wrong_result(name: str, gives: Any) -> Iterator[str]:
+    wanted, said = _WANTED[name]
+    if not fits(gives, wanted):
+        yield f"{name}= returns {spoken_type(gives)}, and must return {said}"
+
+
+_TRUTH = (bool, "a bool")
+_NAMES = (str | Sequence[str], "the name of a choice, or a list of names")
+_WANTED = {"when": _TRUTH, "until": _TRUTH, "select": _NAMES}
 
 
 def _nothing(value: Any) -> None: ...

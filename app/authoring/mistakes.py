@@ -1,7 +1,7 @@
 """What a writer got wrong, and where: collected first, raised as one report."""
 
 import re
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import cast
@@ -100,9 +100,12 @@ def wrong_choice(name: str, choice: object, choices: Sequence[str]) -> Iterator[
         yield f"{name}={choice!r} is unknown here: it is one of {', '.join(choices)}"
 
 
-def repeated(names: Iterable[Hashable]) -> Iterator[Hashable]:
-    """Each name that stands there more than once."""
-    seen: dict[Hashable, int] = {}
+def repeated(names: Iterable[object]) -> Iterator[object]:
+    """Each name that stands there more than once; a writer may have put anything there."""
+    seen: list[object] = []
+    told: list[object] = []
     for name in names:
-        seen[name] = seen.get(name, 0) + 1
-    yield from (name for name, times in seen.items() if times > 1)
+        if name in seen and name not in told:
+            told.append(name)
+            yield name
+        seen.append(name)

@@ -147,14 +147,16 @@ class RouterNode(Node):
         found: object = [selected] if isinstance(selected, str) else selected
         if not isinstance(found, list | tuple) or not found:
             raise ValueError(f"the router {self.name!r} needs the name of a choice, or a list")
-        names = tuple(cast("Sequence[object]", found))
-        known = {each.name for each in self.choices}
-        for name in names:
-            if name not in known:
-                raise ValueError(f"the router {self.name!r} has no choice {name!r}")
+        names = tuple(self._known(each) for each in cast("Sequence[object]", found))
         if len(set(names)) < len(names):
             raise ValueError(f"the router {self.name!r} was given a choice twice")
-        return cast("tuple[str, ...]", names)
+        return names
+
+    def _known(self, name: object) -> str:
+        for each in self.choices:
+            if each.name == name:
+                return each.name
+        raise ValueError(f"the router {self.name!r} has no choice {name!r}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -298,7 +298,7 @@ class Tool(Generic[P, R]):
 
     def _mistakes_of_filled(self, listed: Sequence[object]) -> Iterator[str]:
         try:
-            known = self.signature.parameters.model_fields
+            known = list(self.signature.parameters.model_fields)
         except UnreadableSignature:
             return
         for name in listed:

@@ -9,12 +9,26 @@ from pydantic import BaseModel
 from app.authoring import (
     Agent,
     Approval,
+    AskError,
+    AskInput,
+    Choose,
+    Condition,
+    Confirm,
+    Loop,
+    ModelRouter,
+    Parallel,
     Question,
+    Review,
+    Router,
+    Step,
     StepContext,
+    Steps,
     Tool,
     ToolContext,
     Workflow,
+    ask_user,
     call_tool,
+    get_user_input,
     tool,
 )
 from app.channels import InboxChannel
@@ -117,3 +131,59 @@ def steps_are_functions_of_context_and_value() -> None:
     Workflow("w", version="1", input=Draft, steps=[research, sync_step])
     Workflow("w", version="1", input=Draft, steps=[twice])  # pyright: ignore[reportArgumentType]
     Workflow("w", version="1", input=Draft, steps=["no"])  # pyright: ignore[reportArgumentType]
+
+
+def step_options_are_typed() -> None:
+    Step("s", research, before=Confirm("Go?"), after=Review("Good?"), on_error=AskError("Now?"))
+    Step("s", research, before=[Confirm("Go?", on_reject="skip"), AskInput("Which?", Draft)])
+    Step("s", research, before=Review("Good?"))  # pyright: ignore[reportArgumentType]
+    Step("s", research, on_error="retry")  # pyright: ignore[reportArgumentType]
+    Confirm("Go?", on_reject="retry")  # pyright: ignore[reportArgumentType]
+    Confirm("Go?", on_expire="skip")  # pyright: ignore[reportArgumentType]
+    AskInput("Which?", Draft, on_reject="else")  # pyright: ignore[reportArgumentType]
+    AskInput("Which?", Draft, on_expire="approve")  # pyright: ignore[reportArgumentType]
+    AskInput("Which?", str)  # pyright: ignore[reportArgumentType]
+    Choose("Which?", on_reject="retry")  # pyright: ignore[reportArgumentType]
+    Review("Good?", on_reject="else")  # pyright: ignore[reportArgumentType]
+    AskError("Now?", on_expire="reject")  # pyright: ignore[reportArgumentType]
+    AskError("Now?", on_reject="skip")  # pyright: ignore[reportCallIssue]
+
+
+def is_short(draft: Draft) -> bool:
+    return len(draft.to) < 9
+
+
+def names(draft: Draft) -> list[str]:
+    return [draft.to]
+
+
+def containers_take_steps_of_every_kind() -> None:
+    inner = Workflow("inner", version="1", input=Draft, steps=[research])
+    steps = Steps("a", [research, inner, Step("b", inner)])
+    condition = Condition("c", when=is_short, then=[steps], otherwise=[research])
+    router = Router("d", choices=[condition, steps], select=names)
+    Router("d", choices=[research], select=Choose("Which?"))
+    Router("d", choices=[research], select=ModelRouter(model="openai:gpt-5-mini", prompt="Pick."))
+    Router("d", choices=[research], select=Confirm("Go?"))  # pyright: ignore[reportArgumentType]
+    Router("d", choices=[research], select=is_short)  # pyright: ignore[reportArgumentType]
+    loop = Loop("e", steps=[router], until=is_short, max_iterations=3, after_each=Review("Good?"))
+    Loop("e", steps=[research])  # pyright: ignore[reportCallIssue]
+    parallel = Parallel("f", [loop, research])
+    Workflow("w", version="1", input=Draft, steps=[parallel, steps, condition, router, loop, inner])
+
+
+async def reads_its_input(context: StepContext, value: str) -> Draft:
+    assert_type(context.input(Draft), Draft)
+    assert_type(context.feedback, str | None)
+    return context.input(Draft)
+
+
+@tool(channel=people, fill=["account"])
+async def pay(order: str, account: str) -> str:
+    return order
+
+
+def a_filled_tool_is_called_by_name_without_what_is_filled_in() -> None:
+    call_tool("pay", {"order": "A-1"})
+    tools: list[Tool[..., Any]] = [pay, ask_user, get_user_input]
+    del tools
