@@ -20,9 +20,13 @@ def verified(received: Received, secret: str) -> dict[str, Any]:
 
 
 def about(run: dict[str, Any], received: Sequence[Received], kind: str = "") -> list[Received]:
-    """Those that are about a run, and of one type where it is named."""
-    return [
+    """Those that are about a run, and of one type where it is named, as things happened.
+
+    They may come in another order: each is sent on its own.
+    """
+    found = [
         each
         for each in received
         if each.json["data"]["run_id"] == run["id"] and each.json["type"].startswith(kind)
     ]
+    return sorted(found, key=lambda each: each.json["data"]["event_sequence"])

@@ -26,6 +26,7 @@ class Left:
     killed_at: float
     paused: Json
     just_accepted: Json
+    cancelled: Json
     working: Json
     started_unanswered: Json
     decided_unanswered: Json
@@ -51,6 +52,7 @@ async def _leave(api: Api, doomed: Served, following: Served, effects: Effects) 
     paused = await api.started("letters")
     asked = await api.started("gated_jobs", "decided")
     working = await api.accepted("jobs", "long")
+    unwanted = await api.accepted("jobs", "unwanted")
     unanswered = [
         asyncio.create_task(request)
         for request in (
@@ -58,10 +60,12 @@ async def _leave(api: Api, doomed: Served, following: Served, effects: Effects) 
             api.decide(asked["pause"], idempotency_key="d", prefer="wait=60"),
         )
     ]
-    for task in ("keyed", "decided", "long"):
+    for task in ("keyed", "decided", "long", "unwanted"):
         await effects.wait_for(f"began {task}")
     just_accepted = await api.accepted("jobs", "accepted")
     killed_at = doomed.kill()
+    async with following.api() as next_api:
+        cancelled = await next_api.cancel(unwanted)
     broken = await asyncio.gather(*unanswered, return_exceptions=True)
     assert all(isinstance(each, httpx.TransportError) for each in broken), broken
     return Left(
@@ -70,6 +74,7 @@ async def _leave(api: Api, doomed: Served, following: Served, effects: Effects) 
         killed_at=killed_at,
         paused=paused,
         just_accepted=just_accepted,
+        cancelled=cancelled.json(),
         working=working,
         started_unanswered={"id": effects.run_of("began keyed"), "thread_id": "keyed"},
         decided_unanswered=asked,
@@ -107,6 +112,15 @@ async def test_a_working_run_is_taken_over_soon_after_its_lease_with_the_same_ca
     assert [first["what"], second["what"], ended["what"]] == ["began long"] * 2 + ["ended long"]
     assert first["call"] == second["call"] == ended["call"]
     assert second["at"] <= left.killed_at + LEASE + TAKEN_OVER_WITHIN
+
+
+async def test_a_run_whose_worker_is_dead_is_cancelled_at_once(left: Left, api: Api) -> None:
+    assert left.cancelled["status"] == "cancelled"
+    left.effects.permit("unwanted")
+    following = await api.started("waved_letters", thread=left.cancelled["thread_id"])
+    assert following["status"] == "completed"
+    assert await api.run(left.cancelled) == left.cancelled
+    assert left.effects.of(left.cancelled) == ["began unwanted"]
 
 
 async def test_a_start_whose_answer_was_lost_is_found_by_its_key(left: Left, api: Api) -> None:
