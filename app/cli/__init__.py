@@ -82,11 +82,17 @@ async def _serve(settings: Settings, role: Role, listening: socket.socket) -> No
             server_header=False,
             lifespan="off",
             timeout_graceful_shutdown=max(1, int(settings.drain_seconds)),
+            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         )
         server = _Server(config)
         _on_stop(stopping, server)
         typer.echo(_welcome(site.base_url, role, [each.name for each in site.catalog.latest]))
         await server.serve(sockets=[listening])
+
+
+_KEEP_ALIVE_SECONDS = 75
+"""Longer than clients and load balancers keep an idle connection: where the server is the first to close one, a
+request that is just being sent is lost."""
 
 
 class _Server(uvicorn.Server):
