@@ -108,7 +108,9 @@ class Receiver:
         return list(self.received)
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._accept, self._host, self._port, ssl=self._tls)
+        self._server = await asyncio.start_server(
+            self._accept, self._host, self._port, ssl=self._tls
+        )
         self.port: int = self._server.sockets[0].getsockname()[1]
         return self
 

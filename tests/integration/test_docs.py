@@ -20,11 +20,11 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.service import Api, free_port, rejection
 
 from app.api import document
 from app.errors import SignoffError
 from app.settings import Settings
+from tests.service import Api, free_port, rejection
 from tests.serving import service
 
 ROOT = Path(__file__).parents[2]
