@@ -19,7 +19,7 @@ from app.lifecycle.site import Site, settled_hint
 from app.storage import progress, runs
 from app.storage.checkpoints import RunCheckpointer
 from app.storage.database import StoreUnavailable
-from app.storage.progress import Addressees, Wrote
+from app.storage.progress import Addressees, Leavings, Wrote
 from app.storage.runs import LeaseLost, Loaded
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,6 @@ async def advance(site: Site, work: Work) -> None:
         site.waiters.wake(run.run_id)
         if work.from_queue:
             site.tell_others(settled_hint(run.run_id))
-        site.deliveries_due.set()
 
 
 async def _load(site: Site, work: Work) -> Loaded:
@@ -75,6 +74,10 @@ class _Advance:
     saver: RunCheckpointer
     journal: Journal
     addressees: Addressees
+    opened: bool = False
+    """Whether pauses were opened while the run went on."""
+    kept_results: bool = False
+    """Whether a step's result was stored."""
 
     @classmethod
     def of(cls, site: Site, work: Work, loaded: Loaded) -> "_Advance":
@@ -168,7 +171,18 @@ class _Advance:
             case Cancelled(stop_reason=stop_reason):
                 end = RunEnd(status=RunStatus.CANCELLED, stop_reason=stop_reason)
         facts = self.journal.take()
-        await progress.end(self.site.database, self.lease, facts, self.addressees, end=end)
+        await progress.end(
+            self.site.database,
+            self.lease,
+            facts,
+            self.addressees,
+            end=end,
+            leaves=Leavings(
+                open_pauses=self.opened or bool(self.loaded.open),
+                step_results=self.kept_results or bool(self.loaded.step_results),
+            ),
+        )
+        self._post()
         return Wrote.DONE
 
     async def _park(self, asks: Sequence[Ask]) -> Wrote:
@@ -184,6 +198,7 @@ class _Advance:
         )
         if wrote is Wrote.DONE:
             self.saver.saved(unsaved)
+            self._post()
         else:
             self.journal.put_back(facts)
         return wrote
@@ -191,8 +206,9 @@ class _Advance:
     async def open(self, asks: Sequence[Ask]) -> None:
         """Opens pauses while the run goes on, with everything that is unwritten."""
         async with self.journal.writing:
+            self.opened = True
             await self.save(asks)
-        self.site.deliveries_due.set()
+        self._post()
 
     async def decided(self) -> Mapping[str, Answer]:
         """The answers so far, as soon as there are more than were known."""
@@ -220,12 +236,18 @@ class _Advance:
             raise
         self.saver.saved(unsaved)
 
+    def _post(self) -> None:
+        """Has the notices sent that were just written, if there can be any."""
+        if self.addressees.channels or self.addressees.callback:
+            self.site.deliveries_due.set()
+
     async def _save_while_others_run(self) -> None:
         """A call that has ended is kept at once where its siblings may take long."""
         if self.journal.in_flight:
             await self.journal.flush()
 
     async def _save_step_result(self, call_id: CallId, name: str, value: Json) -> None:
+        self.kept_results = True
         await runs.save_step_result(self.site.database, self.lease, call_id, name, value)
 
     async def _give_back(self) -> None:

@@ -180,13 +180,14 @@ async def take(
     program = site.catalog.of(pause.fingerprint, workflow=pause.workflow)
     channel = str(pause.policy["channel"])
     told: list[str | None] = [channel] if channel in site.catalog.told_by(program) else []
+    told += [None] if pause.has_callback else []
     with site.hands.slot() as slot:
         decided = await pauses.decide(
             site.database,
             pause,
             settled,
             expired=expired,
-            channels=[*told, *([None] if pause.has_callback else [])],
+            channels=told,
             worker=slot and slot.worker,
             lease_seconds=site.lease_seconds,
             key=key,
@@ -202,7 +203,8 @@ async def take(
             site.tell_others(decided_hint(pause.run.run_id))
         else:
             site.tell_others(READY)
-    site.deliveries_due.set()
+    if told:
+        site.deliveries_due.set()
     return Accepted(run=pause.run)
 
 

@@ -50,6 +50,7 @@ class Post:
         self._site = site
         self._tasks: set[asyncio.Task[None]] = set()
         self._under_way: Counter[str] = Counter()
+        self._has_more = False
 
     async def send_due(self) -> int:
         """Begins to send what is due, as far as hands are free, and says how many it took."""
@@ -66,6 +67,7 @@ class Post:
         )
         for delivery in due:
             self._begin(delivery)
+        self._has_more = bool(due)
         return len(due)
 
     async def finish(self, seconds: float) -> None:
@@ -84,7 +86,8 @@ class Post:
         def done(task: asyncio.Task[None]) -> None:
             self._tasks.discard(task)
             self._under_way[delivery.address] -= 1
-            self._site.deliveries_due.set()
+            if self._has_more or self._under_way[delivery.address] + 1 >= PER_ADDRESS:
+                self._site.deliveries_due.set()
             if not task.cancelled() and (error := task.exception()):
                 log.error("delivery broke", exc_info=error, extra={"delivery_id": delivery.id})
 

@@ -4,7 +4,7 @@ Whatever the phase (go on, park, end, hand back), it locks the thread, checks th
 database's clock, and writes everything that belongs together: facts, notices, checkpoints, and the move.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -17,9 +17,27 @@ from app.domain.ledger import LedgerEntry
 from app.domain.pause import Ask, PauseStatus
 from app.domain.run import Lease, RunStatus
 from app.domain.step import StepRecord
-from app.storage.checkpoints import Unsaved, save_ctes
+from app.storage.checkpoints import Unsaved
 from app.storage.database import Database
+from app.storage.progress_sql import (
+    CHECKPOINTS,
+    CLOSING,
+    END,
+    HAND_BACK,
+    PARK,
+    RESULTS,
+    STAY,
+    statement,
+)
 from app.storage.runs import LeaseLost
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leavings:
+    """What a run that ends may leave behind beside its checkpoints."""
+
+    open_pauses: bool
+    step_results: bool
 
 
 class Wrote(Enum):
@@ -39,154 +57,6 @@ class Addressees:
     callback: bool
 
 
-# The phase's move of the run, as columns of the seat and of the run. `$6` is the document of facts.
-_STAY, _PARK, _END, _HAND_BACK = "stay", "park", "end", "hand back"
-
-_WRITE = """
-with lk as materialized (
-  select * from threads where id = $1 and tenant = $2 for update
-), held as materialized (
-  select * from lk
-  where active_run_id = $3 and fence = $4 and active_status = 'running' and lease_until > clock_timestamp()
-), ok as materialized (
-  select held.*, $6::json as doc from held where $5::bigint is null or held.decisions = $5
-), pause as (
-  insert into pauses (thread_id, tenant, run_id, workflow, sequence, id, line, place, interrupt_id, kind, level,
-                      status, channel, shown, secret, policy, digest, opened_at, expires_at, decision, answer,
-                      closed_at)
-  select ok.id, ok.tenant, $3, r.workflow,
-         (select count(*) from pauses p where p.thread_id = $1 and p.run_id = $3) + a.n,
-         a.id, a.line, a.place, a.interrupt_id, a.kind, a.level, a.status, a.channel, a.shown, a.secret,
-         a.policy, a.digest, clock_timestamp(),
-         clock_timestamp() + make_interval(secs => a.expires_after), a.decision, a.answer,
-         case when a.status <> 'open' then clock_timestamp() end
-  from ok join runs r on r.thread_id = ok.id and r.id = $3,
-       rows from (json_to_recordset(ok.doc->'pauses') as (
-         id text, line text, place text, interrupt_id text, kind text, level text, status text, channel text,
-         shown json, secret json, policy json, digest text, expires_after float8, decision json, answer json
-       )) with ordinality as a(id, line, place, interrupt_id, kind, level, status, channel, shown, secret,
-                               policy, digest, expires_after, decision, answer, n)
-  on conflict (run_id, place) do nothing
-  returning id
-), fact as materialized (
-  select e.type, e.data, e.pause_id, ok.event_sequence + e.n as sequence, e.n
-  from ok, rows from (json_to_recordset(ok.doc->'events') as (type text, data json, pause_id text))
-       with ordinality as e(type, data, pause_id, n)
-  where e.pause_id is null or e.pause_id in (select id from pause)
-), told as (
-  insert into events (thread_id, tenant, sequence, run_id, type, data)
-  select $1, $2, f.sequence, $3, f.type, f.data from fact f
-), notice as (
-  insert into deliveries (thread_id, id, tenant, run_id, pause_id, event_type, event_sequence, channel, status,
-                          next_attempt_at)
-  select $1, d.id, $2, $3, f.pause_id, f.type, f.sequence, d.channel, 'pending', clock_timestamp()
-  from ok, json_to_recordset(ok.doc->'notices') as d(id text, event int, channel text)
-       join fact f on f.n = d.event
-), spent as (
-  insert into ledger (thread_id, run_id, place, kind, agent, name, input_tokens, output_tokens,
-                      cached_input_tokens, cost)
-  select $1, $3, l.place, l.kind, l.agent, l.name, l.input_tokens, l.output_tokens, l.cached_input_tokens, l.cost
-  from ok, json_to_recordset(ok.doc->'ledger') as l(place text, kind text, agent text, name text,
-       input_tokens bigint, output_tokens bigint, cached_input_tokens bigint, cost numeric)
-  on conflict do nothing
-), step as (
-  insert into steps (thread_id, run_id, path, position, name, type, status, attempts, output, shown_output)
-  select $1, $3, s.path, (select count(*) from steps b where b.thread_id = $1 and b.run_id = $3) + s.n,
-         s.name, s.type, s.status, s.attempts, s.output, s.shown_output
-  from ok, rows from (json_to_recordset(ok.doc->'steps') as (
-         path text, name text, type text, status text, attempts int, output json, shown_output json))
-       with ordinality as s(path, name, type, status, attempts, output, shown_output, n)
-  on conflict (thread_id, run_id, path) do update
-  set status = excluded.status, attempts = excluded.attempts, output = excluded.output,
-      shown_output = excluded.shown_output
-), watched as (
-  insert into audit (thread_id, tenant, sequence, run_id, pause_id, action, by, via, data)
-  select $1, $2, ok.audit_sequence + w.n, $3, w.pause_id, w.action, w.by, w.via, w.data
-  from ok, rows from (json_to_recordset(ok.doc->'audit') as (
-         pause_id text, action text, by text, via text, data json))
-       with ordinality as w(pause_id, action, by, via, data, n)
-){before}, seat as (
-  update threads t
-  set {seat}
-      event_sequence = t.event_sequence + json_array_length(ok.doc->'events'){shut},
-      audit_sequence = t.audit_sequence + json_array_length(ok.doc->'audit')
-  from ok where t.id = ok.id and t.tenant = ok.tenant
-)
-{rest}
-select exists (select 1 from ok) as done, exists (select 1 from held) as held
-"""
-
-_FREE_LEASE = "lease_owner = null, lease_until = null,"
-
-_RUN_MOVES = """, run as (
-  update runs r set status = '{status}' from ok where r.thread_id = ok.id and r.id = $3
-)"""
-
-_RUN_ENDS = """, run as (
-  update runs r
-  set status = e.status, output = e.output, shown_output = e.shown_output, stop_reason = e.stop_reason,
-      error = e.error, finished_at = clock_timestamp()
-  from ok, json_to_record(ok.doc->'end') as e(status text, output json, shown_output json, stop_reason text,
-       error json)
-  where r.thread_id = ok.id and r.id = $3
-), said as (
-  insert into history (thread_id, tenant, run_id, agent, messages)
-  select $1, $2, $3, h.agent, h.messages
-  from ok, json_to_recordset(ok.doc->'history') as h(agent text, messages json)
-), closing as materialized (
-  select s.id, s.channel, ok.event_sequence + json_array_length(ok.doc->'events')
-         + row_number() over (order by s.sequence) as sequence
-  from ok, shut s
-), told_closing as (
-  insert into events (thread_id, tenant, sequence, run_id, type, data)
-  select $1, $2, c.sequence, $3, 'pause.cancelled', json_build_object('pause_id', c.id) from closing c
-), notice_closing as (
-  insert into deliveries (thread_id, id, tenant, run_id, pause_id, event_type, event_sequence, channel, status,
-                          next_attempt_at)
-  select $1, 'dlv_' || replace(gen_random_uuid()::text, '-', ''), $2, $3, c.id, 'pause.cancelled', c.sequence,
-         a.channel, 'pending', clock_timestamp()
-  from ok, closing c,
-       lateral (select value as channel from json_array_elements_text(ok.doc->'addressees')) a
-  where a.channel is null or a.channel = c.channel
-), gone as (
-  delete from checkpoints c using ok where c.thread_id = ok.id and c.run_id = $3
-), gone_writes as (
-  delete from checkpoint_writes c using ok where c.thread_id = ok.id and c.run_id = $3
-), gone_results as (
-  delete from step_results c using ok where c.thread_id = ok.id and c.run_id = $3
-)"""
-
-_SHUT = """, shut as (
-  update pauses p set status = 'cancelled', closed_at = clock_timestamp()
-  from ok where p.thread_id = ok.id and p.run_id = $3 and p.status = 'open'
-  returning p.id, p.channel, p.sequence
-)"""
-
-_CHECKPOINTS = ", " + save_ctes(first_param=7, gate="ok")
-
-_STATEMENTS: Mapping[str, str] = {
-    _STAY: _WRITE.format(seat="", before="", shut="", rest=_CHECKPOINTS),
-    _PARK: _WRITE.format(
-        seat="active_status = 'paused'," + _FREE_LEASE,
-        before="",
-        shut="",
-        rest=_RUN_MOVES.format(status="paused") + _CHECKPOINTS,
-    ),
-    _END: _WRITE.format(
-        seat="active_run_id = null, active_status = null," + _FREE_LEASE,
-        before=_SHUT,
-        shut=" + (select count(*) from shut)",
-        rest=_RUN_ENDS,
-    ),
-    _HAND_BACK: _WRITE.format(
-        seat="active_status = 'queued', ready_at = clock_timestamp()," + _FREE_LEASE,
-        before="",
-        shut="",
-        rest=_RUN_MOVES.format(status="queued") + _CHECKPOINTS,
-    ),
-}
-
-
 async def save(
     database: Database,
     lease: Lease,
@@ -198,7 +68,7 @@ async def save(
 ) -> None:
     """Writes what is unwritten and opens pauses, if any; the run goes on. Raises `LeaseLost`."""
     document = _document(facts, addressees, asks=asks)
-    await _write(database, _STAY, lease, document, seen=None, unsaved=unsaved)
+    await _write(database, STAY, lease, document, seen=None, unsaved=unsaved)
 
 
 async def park(
@@ -213,13 +83,19 @@ async def park(
 ) -> Wrote:
     """Opens the pauses and gives the run up as paused, unless a decision came that is not among `seen`."""
     document = _document(facts, addressees, asks=asks, last=[Event(type=EventType.RUN_PAUSED)])
-    return await _write(database, _PARK, lease, document, seen=seen, unsaved=unsaved)
+    return await _write(database, PARK, lease, document, seen=seen, unsaved=unsaved)
 
 
 async def end(
-    database: Database, lease: Lease, facts: Facts, addressees: Addressees, *, end: RunEnd
+    database: Database,
+    lease: Lease,
+    facts: Facts,
+    addressees: Addressees,
+    *,
+    end: RunEnd,
+    leaves: Leavings,
 ) -> None:
-    """Ends the run; its checkpoints go. Raises `LeaseLost`."""
+    """Ends the run; what it leaves behind goes or is closed. Raises `LeaseLost`."""
     document = _document(
         facts, addressees, last=[Event(type=_END_EVENTS[end.status], data=_end_data(end))]
     )
@@ -232,7 +108,16 @@ async def end(
     }
     document["addressees"] = [*addressees.channels, *([None] if addressees.callback else [])]
     document["history"] = [{"agent": said.agent, "messages": said.messages} for said in end.history]
-    await _write(database, _END, lease, document, seen=None, unsaved=None)
+    extra = {CLOSING: leaves.open_pauses, RESULTS: leaves.step_results}
+    await _write(
+        database,
+        END,
+        lease,
+        document,
+        seen=None,
+        unsaved=None,
+        extra=frozenset(part for part, is_there in extra.items() if is_there),
+    )
 
 
 async def hand_back(
@@ -240,7 +125,7 @@ async def hand_back(
 ) -> None:
     """Writes what is unwritten and queues the run for another worker. Raises `LeaseLost`."""
     document = _document(facts, addressees, last=[Event(type=EventType.RUN_QUEUED)])
-    await _write(database, _HAND_BACK, lease, document, seen=None, unsaved=unsaved)
+    await _write(database, HAND_BACK, lease, document, seen=None, unsaved=unsaved)
 
 
 _END_EVENTS = {
@@ -258,15 +143,19 @@ async def _write(
     database: Database,
     move: str,
     lease: Lease,
-    document: Json,
+    document: dict[str, Any],
     *,
     seen: int | None,
     unsaved: Unsaved | None,
+    extra: frozenset[str] = frozenset(),
 ) -> Wrote:
     run = lease.run
+    parts = extra | {part for part, listed in document.items() if listed}
+    if unsaved:
+        parts |= {CHECKPOINTS}
     arguments = unsaved.arguments() if unsaved else ()
     row = await database.fetch_row(
-        _STATEMENTS[move],
+        statement(move, parts),
         run.thread_id,
         run.tenant,
         run.run_id,
