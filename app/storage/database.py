@@ -1,9 +1,9 @@
 """One pool of asyncpg connections: JSON by orjson, no reset query, errors with a name."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 import asyncpg
 import orjson
@@ -16,6 +16,7 @@ from app.errors import SignoffError
 Connection: TypeAlias = (
     "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 )
+Pooled: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 Row: TypeAlias = asyncpg.Record
 
 LOST = (
@@ -28,6 +29,11 @@ LOST = (
     asyncpg.TooManyConnectionsError,
 )
 """What says that Postgres is away for the moment."""
+
+T = TypeVar("T")
+
+TRANSACTIONS = 2
+"""How many connections beyond the statements' own there are for transactions."""
 
 _DIALECT: Any = asyncpg_dialect.dialect()
 
@@ -60,10 +66,16 @@ class Transaction:
 
 
 class Database:
-    """The service's one way to Postgres. A method is one statement, committed on its own."""
+    """The service's one way to Postgres. A method is one statement, committed on its own.
 
-    def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]", url: str) -> None:
+    A connection that went well stays with the database, the last one used being the next one taken: a way
+    through the pool costs more than a statement. The pool makes them, and takes back those that failed.
+    """
+
+    def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]", url: str, size: int) -> None:
         self._pool = pool
+        self._idle: list[Pooled] = []
+        self._free = asyncio.Semaphore(size)
         self.url = url
 
     @classmethod
@@ -75,27 +87,25 @@ class Database:
             pool = await asyncpg.create_pool(
                 url,
                 min_size=1,
-                max_size=size,
+                max_size=size + TRANSACTIONS,
                 init=_set_codecs,
                 reset=_keep,
                 statement_cache_size=512 if prepared_statements else 0,
                 command_timeout=30,
                 server_settings={"application_name": "signoff", "timezone": "UTC"},
             )
-        return cls(pool, url)
+        return cls(pool, url, size)
 
     async def close(self) -> None:
+        while self._idle:
+            await self._pool.release(self._idle.pop())
         await self._pool.close()
 
     async def fetch(self, query: str, *arguments: object) -> list[Row]:
-        with _named_errors():
-            async with self._pool.acquire() as connection:
-                return await connection.fetch(query, *arguments)
+        return await self._lent(lambda connection: connection.fetch(query, *arguments))
 
     async def fetch_row(self, query: str, *arguments: object) -> Row | None:
-        with _named_errors():
-            async with self._pool.acquire() as connection:
-                return await connection.fetchrow(query, *arguments)
+        return await self._lent(lambda connection: connection.fetchrow(query, *arguments))
 
     async def fetch_composed(self, query: ClauseElement) -> list[Row]:
         """Runs a query that was composed with SQLAlchemy Core."""
@@ -114,6 +124,27 @@ class Database:
         with _named_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 yield Transaction(connection)
+
+    async def _lent(self, use: Callable[[Pooled], Awaitable[T]]) -> T:
+        """What `use` gives with a connection; what goes wrong is an error with a name."""
+        with _named_errors():
+            async with self._free:
+                connection = await self._taken()
+                try:
+                    given = await use(connection)
+                except BaseException:
+                    await self._pool.release(connection)
+                    raise
+                self._idle.append(connection)
+                return given
+
+    async def _taken(self) -> Pooled:
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.is_closed():
+                return connection
+            await self._pool.release(connection)
+        return await self._pool.acquire()
 
     async def listen(self, channel: str, hear: Callable[[str], None]) -> None:
         """Calls `hear` with what is notified on `channel`, on a connection of its own, until that is lost."""
