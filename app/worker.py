@@ -17,6 +17,7 @@ from app.lifecycle.advance import advance
 from app.lifecycle.deliver import Post
 from app.lifecycle.expire import expire_due
 from app.lifecycle.hands import Work
+from app.lifecycle.read import why_not_ready
 from app.lifecycle.site import Site
 
 log = logging.getLogger(__name__)
@@ -35,6 +36,8 @@ class Worker:
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Works until `stopping` is set, then drains. Loops that break are started again."""
+        if not await self._is_ready(stopping):
+            return
         self._site.hands.is_open = True
         loops = [
             asyncio.create_task(_forever(loop), name=loop.__name__)
@@ -56,6 +59,16 @@ class Worker:
             for loop in loops:
                 loop.cancel()
             await asyncio.gather(*loops, return_exceptions=True)
+
+    async def _is_ready(self, stopping: asyncio.Event) -> bool:
+        """Waits until there are tables to work on; False if it is told to stop first."""
+        reason = await why_not_ready(self._site)
+        if reason:
+            log.error("worker waits", extra={"reason": reason, "to_do": "signoff migrate"})
+        while reason and not stopping.is_set():
+            await _pause(stopping)
+            reason = await why_not_ready(self._site)
+        return not stopping.is_set()
 
     async def _drain(self) -> None:
         """Lets runs reach their next pause or end within the grace time; gives back the rest."""
@@ -83,6 +96,7 @@ class Worker:
         await self._site.hands.wait_for_free()
         if not await claim.claim_queued(self._site):
             await _pause(self._site.runs_due)
+            self._site.runs_due.clear()
 
     async def _renew(self) -> None:
         await asyncio.sleep(self._site.lease_seconds / 3)
@@ -99,6 +113,7 @@ class Worker:
     async def _deliver(self) -> None:
         if not await self._post.send_due():
             await _pause(self._site.deliveries_due)
+            self._site.deliveries_due.clear()
 
     async def _expire(self) -> None:
         if not await expire_due(self._site):
@@ -130,4 +145,3 @@ async def _pause(event: asyncio.Event) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(LOOK_EVERY):
             await event.wait()
-    event.clear()

@@ -3,10 +3,13 @@
 import asyncio
 import socket
 from collections.abc import Generator
+from contextlib import suppress
 from pathlib import Path
 
+import httpx
 import pytest
 
+from app.storage.migrate import migrate
 from tests.service import Processes, free_port, processes
 from tests.workflows.effects import VARIABLE, Effects
 from tests.workflows.letters import SERVED
@@ -69,3 +72,29 @@ async def test_what_is_in_the_way_of_a_start_is_told_in_one_line(
 
 def _without_log(lines: list[str]) -> list[str]:
     return [line for line in lines if not line.startswith("{")]
+
+
+async def test_a_service_that_starts_before_the_migrations_waits_for_them(
+    tmp_path: Path, empty_database_url: str, effects: Effects
+) -> None:
+    environment = {VARIABLE: str(effects.path)}
+    with processes(
+        tmp_path, workflows=SERVED, database_url=empty_database_url, environment=environment
+    ) as begun:
+        service = begun.begin_serving()
+
+        async def is_unready() -> bool:
+            with suppress(httpx.TransportError):
+                async with httpx.AsyncClient(base_url=service.url, trust_env=False) as client:
+                    assert (await client.get("/livez")).status_code == 200
+                    return (await client.get("/readyz")).status_code == 503
+            return False
+
+        await service.until(is_unready)
+        await migrate(empty_database_url)
+        await service.ready()
+        async with service.api() as api:
+            run = await api.started("letters")
+            assert (await api.decided(run["pause"]))["status"] == "completed"
+        waits = [line for line in service.log if line["event"] == "worker waits"]
+        assert [line["reason"] for line in waits] == ["migrations are missing"]
