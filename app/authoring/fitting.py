@@ -45,9 +45,9 @@ class Wish:
         wanted = self.type if self.whole is None else self.whole
         return f"{self.verb} {spoken_type(wanted)}{case}"
 
-    def if_left_out(self, place: str) -> "Wish":
-        """The same wish, where it reaches past a step."""
-        return replace(self, left_out=(place, *self.left_out))
+    def if_left_out(self, *places: str) -> "Wish":
+        """The same wish, where it reaches past steps."""
+        return replace(self, left_out=(*places, *self.left_out)) if places else self
 
 
 Wishes = Sequence[Wish]
@@ -58,43 +58,68 @@ def behind_each(steps: Sequence[Draft], after: Wishes) -> list[Wishes]:
     found: list[Wishes] = []
     for step in reversed(steps):
         found.append(after)
-        after = wishes_of(step, after)
+        after = _with_passed(_own_wishes(step), _way_past(step), after)
     return found[::-1]
 
 
 def wishes(steps: Sequence[Draft], after: Wishes) -> list[Wish]:
     """What is wanted of the value before a sequence of steps."""
-    if not steps:
-        return list(after)
-    return wishes_of(steps[0], behind_each(steps, after)[0])
+    return _with_passed(_first_wishes(steps), _way_through(steps), after)
 
 
-def wishes_of(step: Draft, after: Wishes) -> list[Wish]:
-    """What a step wants of the value before it, and what others do where it is left out."""
-    passed = [each.if_left_out(step.place) for each in after] if step.is_left_out else []
-    return [*_looked_at(step), *_inner_wishes(step, after), *passed]
+def _with_passed(own: Wishes, past: Sequence[str] | None, after: Wishes) -> list[Wish]:
+    """What steps want, and what is wanted behind them, if there is a way past them."""
+    if past is None:
+        return list(own)
+    known = [each.type for each in own]
+    return [*own, *(each.if_left_out(*past) for each in after if each.type not in known)]
+
+
+def _first_wishes(steps: Sequence[Draft]) -> list[Wish]:
+    """What is wanted by the first of a sequence of steps, and by those that may come to be first."""
+    found: list[Wish] = []
+    past: tuple[str, ...] = ()
+    for step in steps:
+        found += [each.if_left_out(*past) for each in _own_wishes(step)]
+        way = _way_past(step)
+        if way is None:
+            break
+        past += way
+    return found
+
+
+def _way_through(steps: Sequence[Draft]) -> tuple[str, ...] | None:
+    past: tuple[str, ...] = ()
+    for step in steps:
+        way = _way_past(step)
+        if way is None:
+            return None
+        past += way
+    return past
+
+
+def _own_wishes(step: Draft) -> list[Wish]:
+    """What a step, or one in it, wants of the value before it."""
+    looked = [] if isinstance(step.run, Loop) else _looked_at(step)
+    if not is_container(step):
+        return [Wish(type=step.takes, place=step.place)]
+    inner = (wish for branch in step.branches for wish in _first_wishes(branch))
+    return [*looked, *inner]
 
 
 def _looked_at(step: Draft) -> list[Wish]:
-    if step.look is None or isinstance(step.run, Loop):
-        return []
-    return [Wish(type=step.look.takes, place=f"{step.look.name}= of {step.place}")]
+    look = step.look
+    return [] if look is None else [Wish(type=look.takes, place=f"{look.name}= of {step.place}")]
 
 
-def _inner_wishes(step: Draft, after: Wishes) -> list[Wish]:
-    if not is_container(step):
-        return [Wish(type=step.takes, place=step.place)]
-    found: list[Wish] = []
-    for branch in step.branches:
-        behind = after_branch(step, branch, after)
-        match step.run:
-            case Parallel():
-                found += [*_looked_at(branch[0]), *_inner_wishes(branch[0], behind)]
-            case Condition() if not branch:
-                found += [each.if_left_out(step.place) for each in after]
-            case _:
-                found += wishes(branch, behind)
-    return found
+def _way_past(step: Draft) -> tuple[str, ...] | None:
+    """The steps that have to be left out for a value to come through unchanged; None: it cannot."""
+    if step.is_left_out:
+        return (step.place,)
+    if not is_container(step) or isinstance(step.run, Parallel):
+        return None
+    ways = (_way_through(branch) if branch else (step.place,) for branch in step.branches)
+    return next((way for way in ways if way is not None), None)
 
 
 def is_container(step: Draft) -> bool:
@@ -108,19 +133,13 @@ def after_branch(step: Draft, branch: Sequence[Draft], after: Wishes) -> list[Wi
         case Parallel():
             return list(_of_member(branch[0].name, after))
         case Loop():
-            again = wishes(branch, ()) if _runs_again(step.run) else []
-            return [*_until(step), *after, *again]
+            again = _first_wishes(branch) if _runs_again(step.run) else []
+            return [*_looked_at(step), *after, *again]
         case Router() if selects_several(step):
             others = [each for each in step.branches if each is not branch]
-            return [*after, *(wish for each in others for wish in wishes(each, ()))]
+            return [*after, *(wish for each in others for wish in _first_wishes(each))]
         case _:
             return list(after)
-
-
-def _until(step: Draft) -> list[Wish]:
-    if step.look is None:
-        return []
-    return [Wish(type=step.look.takes, place=f"until= of {step.place}")]
 
 
 def _runs_again(loop: Loop) -> bool:
@@ -171,8 +190,8 @@ def output_of(step: Draft, given: Any, after: Wishes) -> Any:
             return _dict_of(step, given, after)
         case Condition() if not step.branches[1]:
             return either(*_outputs(step, given, after)[:1], given)
-        case _ if is_container(step):
-            return either(*_outputs(step, given_inside(step, given, after), after))
+        case _ if is_container(step):  # its steps hand on nothing that is not among these
+            return either(*_outputs(step, given, after))
         case _:
             return answer_type(after) if step.gives is TEXT else step.gives
 

@@ -203,10 +203,13 @@ def alternatives(annotation: Any) -> tuple[Any, ...]:
 
 
 def either(*annotations: Any) -> Any:
-    """The type of a value that is of one of these."""
+    """The type of a value that is of one of these; Any where there is none."""
     if not annotations or any(each is Any for each in annotations):
         return Any
-    return Union[annotations]  # noqa: UP007 - made of a tuple
+    try:
+        return Union[annotations]  # noqa: UP007 - made of a tuple
+    except TypeError:  # some metadata cannot be hashed
+        return Any
 
 
 def _is_union(annotation: Any) -> bool:
