@@ -38,14 +38,16 @@ def open_question(call: OpenCall) -> OpenQuestion | None:
 def place_of(call: OpenCall) -> str:
     """The place of the next question about a call.
 
-    A call has at most one approval and one result of somebody else's; its tool may ask often, and
-    every crash may leave it in doubt again.
+    A call has at most one approval, and one result or one input of somebody else's; its tool may
+    ask often, and every crash may leave it in doubt again.
     """
     if open_question(call) is not None:
         return f"{call['place']}/q{len(call['questions']) - 1}"
     match PauseKind(call["asks"][0]):
         case PauseKind.EXTERNAL_RESULT:
             return f"{call['place']}/result"
+        case PauseKind.INPUT:
+            return f"{call['place']}/input"
         case PauseKind.UNKNOWN_OUTCOME:
             return f"{call['place']}/doubt{call['attempt']}"
         case _:
@@ -87,6 +89,14 @@ def _result(seat: Seat, tool: ServedTool) -> dict[str, Any]:
     }
 
 
+def _input(seat: Seat, tool: ServedTool) -> dict[str, Any]:
+    return {
+        "message": f"{seat.agent.name} calls {tool.name}. Please fill in {', '.join(tool.tool.fill)}.",
+        "allowed": ["value", "decline"],
+        "response_schema": value_schema(tool.tool.fill_schema),
+    }
+
+
 def _doubt(seat: Seat, tool: ServedTool) -> dict[str, Any]:
     return {
         "message": f"{tool.name} was called, and a crash left open whether it happened. What now?",
@@ -99,6 +109,7 @@ DOUBT_ACTIONS: Final = ("run_again", "use_value", "fail")
 _WORDS: Final = {
     PauseKind.APPROVAL: _approval,
     PauseKind.EXTERNAL_RESULT: _result,
+    PauseKind.INPUT: _input,
     PauseKind.UNKNOWN_OUTCOME: _doubt,
 }
 

@@ -92,7 +92,7 @@ def _wire_id(call_id: CallId, provider_id: str | None, taken: set[str]) -> str:
 
 def _read_arguments(tool: ServedTool, call: OpenCall) -> None:
     try:
-        read = tool.tool.read_arguments(call["arguments"])
+        read = tool.tool.read_offered(call["arguments"])
     except Exception as error:  # noqa: BLE001 - a writer's validator can raise anything
         reason = reason_of(error, tool.secrets(call["arguments"]))
         call["result"] = tool_error(f"invalid arguments: {reason}")
@@ -171,6 +171,9 @@ def with_answer(seat: Seat, call: OpenCall, answer: Answer) -> OpenCall:
             return _approved(after, answer)
         case PauseKind.APPROVAL, _:
             result = rejected(answer.by, answer.feedback)
+        case PauseKind.INPUT, Answer(approved=True):
+            filled = {"arguments": answer.arguments, "digest": answer.digest}
+            return cast("OpenCall", after | filled)
         case PauseKind.UNKNOWN_OUTCOME, Answer(action="run_again"):
             return cast("OpenCall", after | {"attempt": call["attempt"] + 1})
         case PauseKind.UNKNOWN_OUTCOME, Answer(action="fail"):

@@ -48,13 +48,13 @@ class ServedTool:
         self.sensitive_paths = sensitive_paths(self.schema)
         self.kinds = tool.asked()
         self.spec = ToolSpec(
-            name=tool.name, description=tool.description, parameters=tool.arguments_schema
+            name=tool.name, description=tool.description, parameters=tool.offered_schema
         )
 
     @cached_property
     def override_schema(self) -> Schema:
         """JSON Schema of arguments put in the place of others: sensitive ones may be absent or masked."""
-        return cast("Schema", _relaxed(self.schema))
+        return cast("Schema", _relaxed(self.tool.offered_schema))
 
     def shown(self, arguments: Json) -> Json:
         return mask(arguments, self.schema)

@@ -97,6 +97,8 @@ def settle(pause: OpenPause, decision: Decision, tool: ServedTool, decider: Deci
             return _verdict(pause, decision, tool, who, feedback)
         case PauseKind.EXTERNAL_RESULT:
             return _reported(decision, tool, who, feedback)
+        case PauseKind.INPUT:
+            return _filled(pause, decision, tool, who, feedback)
         case PauseKind.INTERACTIVE:
             return _answered(pause, decision, who, feedback)
         case PauseKind.UNKNOWN_OUTCOME:
@@ -130,7 +132,7 @@ def _overridden(
     if not isinstance(edited, dict):
         raise wrong("/override_arguments", "must be an object with all arguments")
     arguments = restore(cast("Json", edited), secret["arguments"], tool.schema)
-    read = read_value(tool.tool.read_arguments, arguments, "/override_arguments", tool.schema)
+    read = read_value(tool.tool.read_offered, arguments, "/override_arguments", tool.schema)
     effective = tool.written_out(arguments, read)
     answer = _answer(
         who,
@@ -145,6 +147,25 @@ def _overridden(
         "effective_arguments": tool.shown(effective),
     }
     return _settled(answer, **shown)
+
+
+def _filled(
+    pause: OpenPause, decision: Decision, tool: ServedTool, who: Decider, feedback: str | None
+) -> Settled:
+    match decision:
+        case Value(value=value):
+            secret, schema = cast("dict[str, Json]", pause.secret), tool.tool.fill_schema
+            whole = read_value(
+                lambda given: tool.tool.filled(secret["arguments"], given), value, "/value", schema
+            )
+            effective = tool.written_out(whole, tool.tool.read_arguments(whole))
+            digest = digest_of(tool.name, effective, tool.schema, secret["salt"])
+            answer = _answer(
+                who, feedback, shape="value", value=value, arguments=effective, digest=digest
+            )
+            return _settled(answer, value=mask(value, schema))
+        case _:
+            return _refused(decision, who, feedback)
 
 
 def _reported(decision: Decision, tool: ServedTool, who: Decider, feedback: str | None) -> Settled:
