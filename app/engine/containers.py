@@ -177,7 +177,9 @@ class LoopStepping(InnerStepping):
         if review is None:
             raise AssertionError("only a loop with after_each= has this node")
         place, output = self.at_now(state.get("frames", {}), drive), state.get("value")
-        answer = self.asked(drive, review_ask(review, place, node.output, output, at="each"))
+        answer = self.asked(
+            drive, review_ask(review, place, output, secrets=drive.secrets, at="each")
+        )
         if answer.approved:
             return Command(goto=self.done_label, update={"value": reviewed(answer, output)})
         if review.on_reject != "retry" or answer.action == "fail":

@@ -1,10 +1,8 @@
 """Builds the questions of steps: may it begin, with which values, which way, is this good, what now."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
-
-from pydantic import TypeAdapter
 
 from app.authoring import AskRequest, Channel
 from app.authoring.gates import AskError, AskInput, Choose, Confirm, Gate, Review
@@ -12,8 +10,8 @@ from app.authoring.response import action_schema, choices_schema, value_schema, 
 from app.authoring.shape import adapter_of, schema_of
 from app.domain.ask import Policy
 from app.domain.json import Json
-from app.domain.masking import mask
 from app.domain.pause import Ask, PauseKind, PauseLevel
+from app.engine import scrubbing
 from app.engine.drive import LineStart
 from app.engine.served import Schema, StepPlace
 
@@ -112,18 +110,21 @@ def route_ask(choose: Choose, step: StepPlace, choices: Sequence[tuple[str, str]
 
 
 def review_ask(
-    review: Review, step: StepPlace, output: TypeAdapter[Any], value: Json, *, at: str = "review"
+    review: Review, step: StepPlace, output: Json, *, secrets: Iterable[str], at: str = "review"
 ) -> StepAsk:
-    """Whether an output is good: a step's, or with `at="each"` that of one iteration of a loop."""
-    schema = schema_of(output)
+    """Whether an output is good: a step's, or with `at="each"` that of one iteration of a loop.
+
+    `secrets` are struck out of what is shown of it.
+    """
+    schema = step.output_schema
     return _ask(
         review,
         step,
         at,
         ["verdict", "override_output"],
         verdict_schema(override_output=schema),
-        shown={"output": mask(value, schema)},
-        secret={"output": value},
+        shown={"output": scrubbing.shown(output, schema, secrets)},
+        secret={"output": output},
     )
 
 

@@ -21,6 +21,7 @@ from app.authoring.gates import AskError, AskInput, Confirm, Review
 from app.authoring.shape import load
 from app.authoring.step import Node
 from app.domain.json import Json
+from app.domain.masking import scrub
 from app.domain.pause import Answer
 from app.engine import steps
 from app.engine.drive import Drive, LineCancelled, LineFailed, expired, step_outside
@@ -160,6 +161,7 @@ class Stepping:
         """Looks at what came out of the step."""
         drive = runtime.context
         if (failure := state.get("failure")) is not None:
+            steps.failed(drive, self.at(state.get("frames", {}), drive))
             return Command(goto=cast("str", self.handler), update={"failure": failure})
         return self.finished(state, self._output(state, drive), drive)
 
@@ -176,7 +178,8 @@ class Stepping:
         drive.check()
         review = cast("Review", self.node.after)
         answer = self.asked(
-            drive, review_ask(review, self.at_now(frames, drive), self.node.output, output)
+            drive,
+            review_ask(review, self.at_now(frames, drive), output, secrets=drive.secrets),
         )
         if answer.approved:
             return self.leave(state, reviewed(answer, output), drive)
@@ -202,7 +205,6 @@ class Stepping:
         """Decides, or asks, what becomes of a failure in the step."""
         drive, failure = runtime.context, cast("dict[str, Json]", state.get("failure"))
         frames = state.get("frames", {})
-        steps.failed(drive, self.at(frames, drive))
         if self.node.on_error == "skip":
             return self.skipped(state, drive)
         ask = cast("AskError", self.node.on_error)
@@ -210,7 +212,7 @@ class Stepping:
         question = error_ask(
             ask,
             self.at_now(frames, drive),
-            failure,
+            {**failure, "message": scrub(str(failure["message"]), drive.secrets)},
             may_retry=tried < ask.max_retries,
             may_skip=self.node.skippable,
         )
@@ -273,6 +275,7 @@ class Stepping:
             try:
                 return await run(state, runtime)
             except LineFailed as failure:
+                steps.failed(runtime.context, self.at(state.get("frames", {}), runtime.context))
                 return Command(goto=handler, update={"failure": failure.error.as_json()})
 
         return node
