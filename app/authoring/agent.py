@@ -20,6 +20,7 @@ from app.authoring.mistakes import (
 from app.authoring.model import ChatModel, Reply, ScriptedModel
 from app.authoring.shape import why_not_json
 from app.authoring.tool import Tool
+from app.authoring.tool_mistakes import wrong_tool
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +57,7 @@ class Agent:
         for wrong in self._own_mistakes():
             yield Mistake(place=place, message=wrong)
         for each in _tools_among(self.tools):
-            for wrong in each.mistakes():
+            for wrong in wrong_tool(each):
                 yield Mistake(place=f"{place}, tool {each.name!r}", message=wrong)
 
     def _own_mistakes(self) -> Iterator[str]:

@@ -9,16 +9,9 @@ from typing_extensions import TypedDict
 from app.authoring.declared import Condition, Loop, Parallel, Router, Steps
 from app.authoring.draft import TEXT, Draft
 from app.authoring.gates import AskError
+from app.authoring.kinds import alternatives, either, fits, member_of, members_fit, members_needed
 from app.authoring.mistakes import Mistake
-from app.authoring.shape import (
-    alternatives,
-    either,
-    fits,
-    member_of,
-    members_fit,
-    members_needed,
-    spoken_type,
-)
+from app.authoring.shape import spoken_type
 from app.authoring.text import takes_text, text_field
 
 

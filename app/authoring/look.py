@@ -8,7 +8,8 @@ from typing import Any, Generic, Literal, TypeVar, cast, get_args, get_origin
 from pydantic import TypeAdapter
 
 from app.authoring.function import UnreadableSignature, hints_of
-from app.authoring.shape import alternatives, fits, spoken_type, why_not_json
+from app.authoring.kinds import alternatives, fits
+from app.authoring.shape import spoken_type, why_not_json
 
 T = TypeVar("T")
 

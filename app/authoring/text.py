@@ -5,7 +5,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from app.authoring.shape import bare, fits, json_text
+from app.authoring.kinds import fits
+from app.authoring.shape import bare, json_text
 
 
 def text_of(value: Any) -> str:

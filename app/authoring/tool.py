@@ -14,7 +14,6 @@ from typing import (
     Protocol,
     TypeVar,
     cast,
-    get_args,
     overload,
 )
 
@@ -24,18 +23,9 @@ from app.authoring.asks import Approval
 from app.authoring.channel import Channel
 from app.authoring.context import ToolContext
 from app.authoring.form import Form
-from app.authoring.function import UnreadableSignature, call, name_of
-from app.authoring.mistakes import (
-    as_list,
-    public_name,
-    repeated,
-    wrong_choice,
-    wrong_count,
-    wrong_duration,
-)
+from app.authoring.function import call, name_of
 from app.authoring.shape import dump, load, plain, schema_of
 from app.authoring.signature import ToolSignature, read_signature
-from app.authoring.terms import wrong_channel
 from app.domain.ask import Policy
 from app.domain.json import Json
 from app.domain.pause import PauseKind
@@ -159,13 +149,15 @@ class Tool(Generic[P, R]):
         try:
             if self.signature.single is not None:
                 return self.gate.when(seen) is not False
-            offered = {name: getattr(seen, name) for name in self._offered_names(self.signature)}
+            offered = {name: getattr(seen, name) for name in self.offered_names}
             return self.gate.when(**offered) is not False
         except Exception:  # noqa: BLE001 - a condition that cannot be told must not open the gate
             return True
 
-    def _offered_names(self, signature: ToolSignature) -> list[str]:
-        return [name for name in signature.own.parameters if name not in self.fill]
+    @property
+    def offered_names(self) -> list[str]:
+        """The parameters that a model gives, apart from those that a person fills in."""
+        return [name for name in self.signature.own.parameters if name not in self.fill]
 
     def channels(self) -> Iterator[Channel]:
         """The channels it names."""
@@ -226,91 +218,6 @@ class Tool(Generic[P, R]):
         if self.signature.single is not None:
             return plain(bound[self.signature.single])
         return plain(bound)
-
-    # ── What is wrong with it ────────────────────────────────────────────────────────────────────
-
-    def mistakes(self) -> Iterator[str]:
-        """What is wrong with it, taken by itself."""
-        wrong = public_name(self.name)
-        if wrong:
-            yield wrong
-        yield from self._mistakes_of_signature()
-        yield from wrong_channel("channel", self.channel)
-        if self.approval is not None:
-            yield from self._mistakes_of_approval(self.approval)
-        if self.external:
-            yield from self._mistakes_of_external()
-        yield from self._mistakes_of_fill()
-        yield from self._mistakes_of_running()
-
-    def _mistakes_of_signature(self) -> Iterator[str]:
-        try:
-            _ = self.signature
-        except UnreadableSignature as error:
-            yield from error.reasons
-
-    def _mistakes_of_approval(self, approval: object) -> Iterator[str]:
-        if not isinstance(approval, Approval):
-            yield "approval= must be an Approval(...)"
-            return
-        yield from (f"approval: {wrong}" for wrong in approval.mistakes())
-        if self.channel is None and approval.channel is None:
-            yield "approval= could never fire without channel="
-        if callable(approval.when):
-            yield from self._mistakes_of_when(approval.when)
-
-    def _mistakes_of_when(self, when: Callable[..., object]) -> Iterator[str]:
-        try:
-            signature, taken = self.signature, inspect.signature(when)
-        except (UnreadableSignature, TypeError, ValueError):
-            return
-        try:
-            if signature.single is not None:
-                taken.bind(signature.single)
-            else:
-                taken.bind(**dict.fromkeys(self._offered_names(signature)))
-        except TypeError as error:
-            yield f"approval: when= does not take the tool's arguments: {error}"
-
-    def _mistakes_of_external(self) -> Iterator[str]:
-        if self.channel is None:
-            yield "external=True could never be asked without channel="
-        idle = {
-            "timeout": self.timeout is not None,
-            "retries": self.retries != 0,
-            "on_crash": self.on_crash != "run_again",
-        }
-        for name in (name for name, is_set in idle.items() if is_set):
-            yield f"{name}= could never matter with external=True: the function is not run"
-
-    def _mistakes_of_fill(self) -> Iterator[str]:
-        listed = as_list(self.fill)
-        if listed is None:
-            yield "fill= must be a list of parameters"
-        if not listed:
-            return
-        if self.external:
-            yield "fill= could never be asked with external=True: whoever does the call has them"
-        elif self.channel is None:
-            yield "fill= could never be asked without channel="
-        yield from (f"fill= names {name!r} twice" for name in repeated(listed))
-        yield from self._mistakes_of_filled(listed)
-
-    def _mistakes_of_filled(self, listed: Sequence[object]) -> Iterator[str]:
-        try:
-            known = list(self.signature.parameters.model_fields)
-        except UnreadableSignature:
-            return
-        for name in listed:
-            if name not in known:
-                yield f"fill= names {name!r}, which is not a parameter"
-
-    def _mistakes_of_running(self) -> Iterator[str]:
-        yield from wrong_duration("timeout", self.timeout)
-        yield from wrong_count("retries", self.retries)
-        yield from wrong_choice("on_crash", self.on_crash, get_args(OnCrash))
-        if self.on_crash == "ask" and not any(self.channels()):
-            yield "on_crash='ask' could never ask anybody without channel="
 
 
 class ToolDecorator(Protocol):

@@ -15,6 +15,7 @@ from app.authoring.diagram import mermaid
 from app.authoring.draft import Draft, all_drafts, drafts_of
 from app.authoring.fingerprint import fingerprint_of
 from app.authoring.fitting import Wish, Wishes, given_by, misfits, wishes
+from app.authoring.kinds import fits
 from app.authoring.mistakes import (
     Mistake,
     WorkflowMistakes,
@@ -25,7 +26,7 @@ from app.authoring.mistakes import (
     version_number,
     wrong_count,
 )
-from app.authoring.shape import adapter_of, fits, load, schema_of, spoken_type, why_not_json
+from app.authoring.shape import adapter_of, load, schema_of, spoken_type, why_not_json
 from app.authoring.step import BuiltWorkflow
 from app.domain.json import Json
 

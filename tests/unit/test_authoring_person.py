@@ -6,6 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from app.authoring import Question, ToolContext, ask_user, get_user_input
+from app.authoring.tool_mistakes import wrong_tool
 from app.domain.ids import CallId, RunId, ThreadId
 from app.domain.json import Json
 
@@ -42,7 +43,7 @@ async def called(tool: Any, arguments: Json, answer: Json) -> tuple[Any, Questio
 def test_they_say_what_they_do_and_wait_for_nobody_before_they_run(tool: Any):
     assert "person" in tool.description
     assert tool.asked() == []
-    assert list(tool.mistakes()) == []
+    assert list(wrong_tool(tool)) == []
 
 
 async def test_a_question_without_options_takes_a_text():

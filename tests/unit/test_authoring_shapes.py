@@ -12,7 +12,8 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import PydanticSerializationError
 
-from app.authoring.shape import adapter_of, dump, fits, load
+from app.authoring.kinds import fits
+from app.authoring.shape import adapter_of, dump, load
 from app.domain.json import InvalidJson
 
 
