@@ -218,7 +218,10 @@ class _Advance:
             await news.wait()
             news.clear()
             known = self.loaded.decisions
-            decisions, answers = await runs.decisions(self.site.database, self.lease.run)
+            try:
+                decisions, answers = await runs.decisions(self.site.database, self.lease.run)
+            except StoreUnavailable:  # whoever looks at the leases tells again
+                continue
             self.loaded = replace(self.loaded, decisions=decisions, answers=answers)
             self.site.hands.known_decisions[run_id] = decisions
             if decisions > known:
