@@ -27,7 +27,11 @@ Json = dict[str, Any]
 
 @asynccontextmanager
 async def site_over(
-    database_url: str, workflows: Sequence[Workflow], *, works: bool = True
+    database_url: str,
+    workflows: Sequence[Workflow],
+    *,
+    works: bool = True,
+    lease_seconds: float = 10,
 ) -> AsyncGenerator[Site]:
     """A process of the service without its API; without a worker it only takes requests."""
     programs = [Program(each) for each in workflows]
@@ -40,7 +44,7 @@ async def site_over(
         hands=Hands(new_worker_id(), 20),
         notifier=Notifier({}, WebhookSender(client)),
         base_url="http://signoff.test",
-        lease_seconds=10,
+        lease_seconds=lease_seconds,
     )
     stopping = asyncio.Event()
     worker = asyncio.create_task(Worker(site, drain_seconds=5).run(stopping)) if works else None

@@ -30,7 +30,8 @@ async def cancel(
         raise RunNotFound("There is no such run in this thread.", run_id=run_id)
     if view["status"] not in ENDED:
         told = sorted(site.catalog.channels_to_tell(view["workflow"]))
-        await runs.cancel(site.database, run, reason="cancelled by a caller", told=told)
+        async with site.database.transaction() as store:
+            await runs.cancel(store, run, reason="cancelled by a caller", told=told)
         site.hands.stop(run_id)
         site.waiters.wake(run_id)
         site.deliveries_due.set()

@@ -40,7 +40,10 @@ async def renew(site: Site) -> None:
     """Renews the leases of all runs that are advanced here; a run whose lease is gone is let go."""
     if busy := site.hands.busy:
         held = await runs.renew(
-            site.database, worker=site.hands.worker, lease_seconds=site.lease_seconds
+            site.database,
+            worker=site.hands.worker,
+            advancing=list(busy),
+            lease_seconds=site.lease_seconds,
         )
         _let_go(busy, held)
 

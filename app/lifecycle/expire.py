@@ -19,13 +19,15 @@ AT_ONCE = 100
 
 async def expire_due(site: Site) -> int:
     """Closes due pauses, and says how many. A decision that came in time has won; so has another worker."""
-    due = await pauses.due(site.database, most=AT_ONCE)
+    due = await pauses.due(site.database, fingerprints=site.catalog.fingerprints, most=AT_ONCE)
+    closed = 0
     for pause in due:
         try:
             await take(site, pause, _outcome(pause), key=None, expired=True)
+            closed += 1
         except SignoffError as error:
             log.info("pause not expired", extra={"pause_id": pause.id, "code": error.code})
-    return len(due)
+    return closed
 
 
 def _outcome(pause: PauseRow) -> Settled:

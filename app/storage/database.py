@@ -27,6 +27,7 @@ LOST = (
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
     asyncpg.TooManyConnectionsError,
+    asyncpg.InternalClientError,  # a statement met the end of its connection half way
 )
 """What says that Postgres is away for the moment."""
 

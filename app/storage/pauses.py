@@ -131,7 +131,8 @@ _DUE = (
     _READ
     + """
 where p.status = 'open' and p.expires_at <= clock_timestamp() and p.policy->>'on_expire' <> 'wait'
-order by p.expires_at limit $1
+  and r.fingerprint = any($1::text[])
+order by p.expires_at limit $2
 """
 )
 
@@ -204,9 +205,12 @@ async def refuse(
     )
 
 
-async def due(database: Database, *, most: int) -> list[PauseRow]:
-    """Open pauses whose deadline has passed and whose ask says what happens then, oldest first."""
-    return [_pause(row) for row in await database.fetch(_DUE, most)]
+async def due(database: Database, *, fingerprints: Sequence[str], most: int) -> list[PauseRow]:
+    """Open pauses whose deadline has passed and whose ask says what happens then, oldest first.
+
+    Only those of the workflows that are served here: nobody else's can be closed.
+    """
+    return [_pause(row) for row in await database.fetch(_DUE, list(fingerprints), most)]
 
 
 def _pause(row: Row) -> PauseRow:

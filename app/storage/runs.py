@@ -12,7 +12,7 @@ from app.domain.message import Message
 from app.domain.pause import Answer
 from app.domain.run import Lease, RunRef
 from app.storage.checkpoints import CheckpointRow, WriteRow, load_columns
-from app.storage.database import Database, Row, Store
+from app.storage.database import Database, Row, Store, Transaction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +163,8 @@ select active_run_id from seat
 
 _RENEW = """
 update threads set lease_until = clock_timestamp() + make_interval(secs => $2::float8)
-where lease_owner = $1 and active_status = 'running' and lease_until > clock_timestamp()
+where lease_owner = $1 and active_run_id = any($3::text[]) and active_status = 'running'
+  and lease_until > clock_timestamp()
 returning id, tenant, active_run_id, fence, decisions
 """
 
@@ -171,6 +172,8 @@ _HELD = """
 select id, tenant, active_run_id, fence, decisions from threads
 where lease_owner = $1 and active_status = 'running' and lease_until > clock_timestamp()
 """
+
+_LOCK = "select from threads where id = $1 and tenant = $2 for update"
 
 # Ends a run from outside, whatever it is doing: a worker that has it finds its fence gone.
 _CLOSE = """
@@ -329,9 +332,15 @@ async def requeue_lost(database: Database) -> list[RunId]:
     return [RunId(row["active_run_id"]) for row in await database.fetch(_REQUEUE)]
 
 
-async def renew(database: Database, *, worker: str, lease_seconds: float) -> list[Held]:
-    """Renews all leases of a worker that have not ended; a run that is not in the answer is lost."""
-    return [_held(row) for row in await database.fetch(_RENEW, worker, lease_seconds)]
+async def renew(
+    database: Database, *, worker: str, advancing: Sequence[RunId], lease_seconds: float
+) -> list[Held]:
+    """Renews the leases of the runs that a worker is advancing; a run that is not in the answer is lost.
+
+    A lease that the worker does not know of, since the answer to its claim was lost, is left to end.
+    """
+    rows = await database.fetch(_RENEW, worker, lease_seconds, list(advancing))
+    return [_held(row) for row in rows]
 
 
 async def held(database: Database, *, worker: str) -> list[Held]:
@@ -339,18 +348,23 @@ async def held(database: Database, *, worker: str) -> list[Held]:
     return [_held(row) for row in await database.fetch(_HELD, worker)]
 
 
-async def cancel(database: Store, run: RunRef, *, reason: str, told: Sequence[str]) -> bool:
+async def cancel(store: Transaction, run: RunRef, *, reason: str, told: Sequence[str]) -> bool:
     """Ends an unfinished run as cancelled; False if it is not the thread's unfinished run."""
-    row = await database.fetch_row(
-        _CLOSE, run.thread_id, run.tenant, run.run_id, "cancelled", reason, list(told)
-    )
-    return bool(row and row["done"])
+    return await _close(store, run, status="cancelled", reason=reason, told=told)
 
 
-async def supersede(database: Store, run: RunRef, *, told: Sequence[str]) -> bool:
+async def supersede(store: Transaction, run: RunRef, *, told: Sequence[str]) -> bool:
     """Ends a paused run to make room for a newer one; False if it is not paused any more."""
-    row = await database.fetch_row(
-        _CLOSE, run.thread_id, run.tenant, run.run_id, "superseded", "superseded", list(told)
+    return await _close(store, run, status="superseded", reason="superseded", told=told)
+
+
+async def _close(
+    store: Transaction, run: RunRef, *, status: str, reason: str, told: Sequence[str]
+) -> bool:
+    """Locks the thread first: one statement would not see the pauses that a park wrote while it waited."""
+    await store.fetch_row(_LOCK, run.thread_id, run.tenant)
+    row = await store.fetch_row(
+        _CLOSE, run.thread_id, run.tenant, run.run_id, status, reason, list(told)
     )
     return bool(row and row["done"])
 
