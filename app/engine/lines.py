@@ -119,6 +119,8 @@ class Lines:
         match outcome:
             case Asked(ask=ask):
                 self._ask(line, ask)
+            case Held(interrupt_id=interrupt_id) if interrupt_id in self._answers:
+                self._begin(line)  # it was decided while the line found that it was not
             case Held(interrupt_id=interrupt_id):
                 self._asked[line] = interrupt_id
             case Forked():

@@ -1,0 +1,48 @@
+"""The lines of a run side by side: whatever comes when, a decision wakes its line."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from app.domain.json import Json
+from app.domain.pause import Answer, Ask
+from app.engine.drive import BranchEnded, Ended, Forked, Held, LineOutcome
+from app.engine.lines import LineNow, Lines
+
+YES: Mapping[str, Answer] = {"i": Answer(approved=True, by="alice", via="api", shape="verdict")}
+
+
+class Desk:
+    """Somebody who decides at a moment of the test's choice."""
+
+    def __init__(self) -> None:
+        self.news = asyncio.Queue[Mapping[str, Answer]]()
+
+    async def open(self, asks: Sequence[Ask]) -> None:
+        raise AssertionError("nothing is asked anew")
+
+    async def decided(self) -> Mapping[str, Answer]:
+        return await self.news.get()
+
+
+async def test_a_decision_that_comes_while_its_line_is_being_looked_at_wakes_the_line() -> None:
+    desk = Desk()
+
+    async def run_line(now: LineNow) -> LineOutcome:
+        if now.joined:
+            return Ended(output="joined", shown_output="joined")
+        if "i" in now.answers:
+            return ended("went on")
+        desk.news.put_nowait(YES)  # it is heard before this line has said that it waits
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return Held(interrupt_id="i")
+
+    lines = Lines(run_line, desk, {}, asyncio.Event())
+    fork = Forked(interrupt_id="f", branches={"root/a": "a"}, value="x")
+    async with asyncio.timeout(15):
+        outcome = await lines.drive("root", fork)
+    assert outcome == Ended(output="joined", shown_output="joined")
+
+
+def ended(output: Json) -> BranchEnded:
+    return BranchEnded(output=output, left_out=False, said={}, secrets={})
