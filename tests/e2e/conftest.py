@@ -41,9 +41,11 @@ class Town:
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def town(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Town]:
     folder = tmp_path_factory.mktemp("town")
-    port = free_port()
+    port, front = free_port(), free_port()
     environment = {
         VARIABLE: str(folder / "effects"),
+        # Either may send a notice; both say that the first is answered.
+        "SIGNOFF_BASE_URL": f"http://127.0.0.1:{front}",
         "SIGNOFF_CHANNELS__APPROVERS__URL": f"http://127.0.0.1:{port}/hook",
         "SIGNOFF_CHANNELS__APPROVERS__SECRETS": orjson.dumps(
             [CHANNEL_SECRET, OLDER_SECRET]
@@ -54,7 +56,7 @@ async def town(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> As
         with processes(
             folder, workflows=WORKFLOWS, database_url=url, environment=environment
         ) as begun:
-            first, second = begun.begin_serving(), begun.begin_serving()
+            first, second = begun.begin_serving(port=front), begun.begin_serving()
             await first.ready()
             await second.ready()
             yield Town(

@@ -45,14 +45,9 @@ async def test_a_large_argument_is_decidable_as_soon_as_its_pause_is_answered(
     assert (await api.decided(paused["pause"]))["status"] == "completed"
 
 
-async def test_what_one_service_answers_the_other_one_can_decide(
-    town: Town, api: Api, other_api: Api
-) -> None:
+async def test_what_one_service_answers_the_other_one_can_decide(api: Api, other_api: Api) -> None:
     paused = await api.started("letters", "hello")
-    assert (await other_api.run(paused))["pause"] == {
-        **paused["pause"],
-        "resume_url": paused["pause"]["resume_url"].replace(town.first.url, town.second.url),
-    }
+    assert (await other_api.run(paused))["pause"] == paused["pause"]
     assert (await other_api.decided(paused["pause"]))["status"] == "completed"
     assert (await api.run(paused))["status"] == "completed"
 
