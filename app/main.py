@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
+from fastapi import FastAPI
 
+from app import api, inbox
 from app.authoring import Workflow
 from app.channels import HttpCallbackChannel
 from app.channels.address_guard import (
@@ -72,6 +74,15 @@ async def running(settings: Settings, role: Role, stopping: asyncio.Event) -> As
         if role.works:
             await _work(site, settings, stopping, ending)
         yield site
+
+
+def application(
+    site: Site, *, max_body_bytes: int = api.MAX_BODY_BYTES, cors_origins: Sequence[str] = ()
+) -> FastAPI:
+    """What a process serves over HTTP: the API over a site, and the inbox beside it."""
+    served = api.application(site, max_body_bytes=max_body_bytes, cors_origins=cors_origins)
+    served.include_router(inbox.page(), prefix="/inbox")
+    return served
 
 
 @asynccontextmanager

@@ -9,7 +9,6 @@ from typing import Any
 import httpx
 import uvicorn
 
-from app.api import application
 from app.authoring import Workflow
 from app.channels.address_guard import LOOPBACK, AddressGuard, SystemResolver, guarded_client
 from app.channels.notifier import Notifier
@@ -19,6 +18,7 @@ from app.engine.program import Program
 from app.lifecycle.catalog import Catalog
 from app.lifecycle.hands import Hands
 from app.lifecycle.site import Site
+from app.main import application
 from app.storage.database import Database
 from app.worker import Worker
 

@@ -5,6 +5,6 @@ access ─► CORS ─► intake ─► routes ─► lifecycle
                    JSON)
 """
 
-from app.api.application import application, document
+from app.api.application import MAX_BODY_BYTES, application, document
 
-__all__ = ["application", "document"]
+__all__ = ["MAX_BODY_BYTES", "application", "document"]

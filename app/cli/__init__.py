@@ -12,9 +12,9 @@ import typer
 import uvicorn
 import uvloop
 
-from app.api import application, document
+from app.api import document
 from app.errors import SignoffError
-from app.main import Role, check_open, configure_logging, database_of, running
+from app.main import Role, application, check_open, configure_logging, database_of, running
 from app.settings import Settings, is_loopback
 from app.storage.migrate import migrate as bring_up_to_date
 
