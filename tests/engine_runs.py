@@ -8,7 +8,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from app.authoring import Agent, Channel, ModelRequest, Reply, ScriptedModel, Tool, Workflow
-from app.domain.decision import Decision, Verdict
+from app.domain.decision import Action, Decision, Value, Verdict
 from app.domain.event import Event
 from app.domain.facts import Facts
 from app.domain.ids import DEFAULT_TENANT, CallId, new_run_id, new_thread_id
@@ -17,11 +17,12 @@ from app.domain.ledger import LedgerEntry
 from app.domain.message import Message
 from app.domain.pause import Answer, Ask, Settled
 from app.domain.run import RunRef
-from app.domain.step import StepRecord
-from app.engine.drive import Ended, Failed, LineStart, Outcome, Waiting
+from app.domain.step import StepRecord, StepStatus
+from app.engine.drive import Cancelled, Ended, Failed, LineStart, Outcome, Waiting
 from app.engine.journal import Journal
 from app.engine.program import Program
 from app.engine.settling import OpenPause
+from app.lifecycle.expire import outcome_of
 
 approvers = Channel("approvers")
 
@@ -127,6 +128,18 @@ class EngineRun:
         )
         return await self.program.settle(pause, decision, by=by, via="api")
 
+    async def expire(self) -> "EngineRun":
+        """Lets the deadline of the open question pass and goes on."""
+        settled = outcome_of(self.ask.policy.on_expire, self.ask.digest)
+        self.answers[str(self.ask.interrupt_id)] = settled.answer
+        return await self.go()
+
+    async def fill(self, value: Json, feedback: str | None = None) -> "EngineRun":
+        return await self.decide(Value(value=value, feedback=feedback))
+
+    async def act(self, action: str) -> "EngineRun":
+        return await self.decide(Action(action=action))
+
     async def approve(self, **options: Any) -> "EngineRun":
         return await self.decide(Verdict(approved=True, **options))
 
@@ -150,6 +163,11 @@ class EngineRun:
         """The open questions."""
         return [ask for ask in self.asks if ask.interrupt_id not in self.answers]
 
+    def asked_at(self, place: str) -> Ask:
+        """The open question at a place."""
+        (ask,) = [each for each in self.waiting if each.place == place]
+        return ask
+
     @property
     def shown_call(self) -> dict[str, Any]:
         return self.ask.shown["call"]
@@ -167,6 +185,12 @@ class EngineRun:
     def error(self) -> Any:
         assert isinstance(self.outcome, Failed), self.outcome
         return self.outcome.error
+
+    @property
+    def stop_reason(self) -> str:
+        """Why the run was cancelled."""
+        assert isinstance(self.outcome, Cancelled), self.outcome
+        return self.outcome.stop_reason
 
     @property
     def places(self) -> list[str]:
@@ -199,7 +223,10 @@ class EngineRun:
 
     def _keep(self, facts: Facts) -> None:
         self.facts.append(facts)
-        self.outputs |= {step.path: step.output for step in facts.steps if step.output is not None}
+        for step in facts.steps:
+            self.outputs.pop(step.path, None)
+            if step.status is StepStatus.COMPLETED:
+                self.outputs[step.path] = step.output
 
     async def _save_step_result(self, call_id: CallId, name: str, value: Json) -> None:
         self.before_step_result()

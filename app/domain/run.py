@@ -77,8 +77,7 @@ class RunError:
     step: str | None = None
     details: Json = None
 
-    def as_json(self) -> Json:
-        optional = {"step": self.step, "details": self.details}
-        return {"code": self.code, "message": self.message} | {
-            key: value for key, value in optional.items() if value is not None
-        }
+    def as_json(self) -> dict[str, Json]:
+        optional: dict[str, Json] = {"step": self.step, "details": self.details}
+        told = {key: value for key, value in optional.items() if value is not None}
+        return {"code": self.code, "message": self.message, **told}

@@ -20,7 +20,6 @@ from langgraph.types import Command, Send, interrupt
 from pydantic import ValidationError
 
 from app.authoring import AgentStep
-from app.authoring.gates import AskInput
 from app.authoring.shape import dump, load
 from app.domain.json import Json
 from app.domain.message import Message
@@ -46,6 +45,7 @@ from app.engine.running import began, run_call
 from app.engine.scrubbing import secrets_said
 from app.engine.served import Seat
 from app.engine.state import AgentState, Answered, Handed, OpenCall, SentCall, Work
+from app.engine.step_settling import inputs_of
 from app.errors import SignoffError
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
@@ -160,13 +160,9 @@ class _Agent:
     def _read(self, value: Any, handed: Handed | None) -> str:
         if handed is None:
             return self._step.read(value)
-        gates = [gate for gate in self._step.before if isinstance(gate, AskInput)]
         return self._step.read(
             value,
-            inputs=[
-                gate.model.model_validate(each)
-                for gate, each in zip(gates, handed["inputs"], strict=False)
-            ],
+            inputs=inputs_of(self._step, handed["inputs"]),
             feedback=handed["feedback"],
             previous_output=handed["previous"],
         )

@@ -11,7 +11,7 @@ from app.authoring.shape import dump, load
 from app.authoring.step import ConditionNode, LoopNode, ParallelNode, RouterNode, WorkflowNode
 from app.domain.json import Json
 from app.domain.pause import Answer
-from app.engine.drive import Drive, Fork, LineCancelled, LineFailed
+from app.engine.drive import Drive, Fork, LineCancelled
 from app.engine.faults import reason_of
 from app.engine.frames import Frame, changed, frame_of
 from app.engine.routing import ModelChoice
@@ -44,9 +44,7 @@ class WorkflowStepping(Stepping):
         try:
             return dump(workflow.output, load(workflow.output, state.get("value")))
         except Exception as error:
-            raise LineFailed(
-                "invalid_output", reason_of(error), step=self.row(state, drive)
-            ) from error
+            raise self.broken("invalid_output", reason_of(error), state, drive) from error
 
 
 class ConditionStepping(Stepping):
@@ -114,7 +112,7 @@ class RouterStepping(Stepping):
         try:
             return self._taking(node.chosen(selected), state)
         except ValueError as error:
-            raise LineFailed("step_failed", str(error), step=self.row(state, drive)) from error
+            raise self.broken("step_failed", str(error), state, drive) from error
 
     def _asked_for(self, choose: Choose, node: RouterNode, state: LineState, drive: Drive) -> Next:
         choices = [(each.name, each.description) for each in node.choices]

@@ -145,13 +145,23 @@ def step_outside() -> None:
 
 
 class LineFailed(Exception):
-    """Raised in a node to end the line by its own fault."""
+    """Raised in a node to end the line by its own fault.
+
+    `is_noted` says that the step stands as failed already.
+    """
 
     def __init__(
-        self, code: str, message: str, *, step: str | None = None, details: Json = None
+        self,
+        code: str,
+        message: str,
+        *,
+        step: str | None = None,
+        details: Json = None,
+        is_noted: bool = False,
     ) -> None:
         super().__init__(message)
         self.error = RunError(code=code, message=message, step=step, details=details)
+        self.is_noted = is_noted
 
 
 def expired(step: str) -> LineFailed:

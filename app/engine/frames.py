@@ -64,9 +64,17 @@ def _marks(frame: Frame) -> str:
     return (f"[{iteration}]" if iteration is not None else "") + (f"~{attempt}" if attempt else "")
 
 
+def row_and_attempts(place: str) -> tuple[str, int]:
+    """The row of a step that stands at a place, and how many attempts there have been by then."""
+    above, slash, last = place.rpartition("/")
+    attempt = _ATTEMPT.search(last)
+    return f"{above}{slash}{path_of(last)}", int(attempt[1]) + 1 if attempt else 1
+
+
 def path_of(place: str) -> str:
     """The path that a place is an instance of."""
     return _MARKS.sub("", place)
 
 
+_ATTEMPT = re.compile(r"~(\d+)$")
 _MARKS = re.compile(r"\[\d+\]|~\d+")

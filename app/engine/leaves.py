@@ -7,8 +7,9 @@ from langgraph.runtime import Runtime
 
 from app.authoring import FunctionStep, StepContext
 from app.authoring.shape import dump, load
+from app.authoring.text import text_of
 from app.domain.json import Json
-from app.engine.drive import Drive, LineFailed, step_outside
+from app.engine.drive import Drive, step_outside
 from app.engine.faults import reason_of
 from app.engine.frames import Frame, frame_of, path_of
 from app.engine.state import Handed, LineState
@@ -16,14 +17,19 @@ from app.engine.stepping import Next, Stepping
 
 
 class FunctionStepping(Stepping):
-    """A function of the value in hand. Without gates it is one node, which enters, runs and leaves."""
+    """A function of the value in hand. A bare one is one node, which enters, runs and leaves."""
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether nobody is asked about it, whatever happens."""
+        return not self.node.before and self.node.after is None and self.node.on_error == "fail"
 
     async def run(self, state: LineState, runtime: Runtime[Drive]) -> Next:
         """Runs the function."""
         drive = runtime.context
         drive.check()
         step_outside()
-        if self.path not in state.get("frames", {}):
+        if self.is_bare:
             state = cast("LineState", {**state, "frames": self.entered(state, drive)})
         await drive.journal.barrier()
         return self.finished(state, await self._called(state, drive), drive)
@@ -44,9 +50,7 @@ class FunctionStepping(Stepping):
         try:
             return dump(step.output, await step.call(context, taken))
         except Exception as error:
-            raise LineFailed(
-                "step_failed", reason_of(error), step=self.row(state, drive)
-            ) from error
+            raise self.broken("step_failed", reason_of(error), state, drive) from error
 
 
 class AgentStepping(Stepping):
@@ -59,7 +63,7 @@ class AgentStepping(Stepping):
             place=self.at_now(frames, drive).path,
             inputs=frame.get("inputs", []),
             feedback=feedback,
-            previous=None if previous is None else dump(self.node.output, previous),
+            previous=None if previous is None else text_of(previous),
         )
         return {"handed": cast("Json", handed)}
 

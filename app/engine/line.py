@@ -143,28 +143,24 @@ class _LineGraph:
         self._graph = StateGraph(LineState, context_schema=Drive)
 
     def compiled(self, steps: tuple[StepNode, ...], within: str) -> Graph:
-        return self._finish(self._sequence(steps, within, END, None))
+        return self._finish(self._sequence(steps, within, END))
 
     def compiled_step(self, step: StepNode, path: str) -> Graph:
-        return self._finish(self._step(step, path, END, None))
+        return self._finish(self._step(step, path, END))
 
     def _finish(self, first: str) -> Graph:
         self._graph.add_edge(START, first)
         return cast("Graph", self._graph.compile())
 
-    def _sequence(
-        self, steps: tuple[StepNode, ...], within: str, leads_to: str, handler: str | None
-    ) -> str:
+    def _sequence(self, steps: tuple[StepNode, ...], within: str, leads_to: str) -> str:
         """Lays steps one after the other; gives where they begin."""
         for step in reversed(steps):
-            leads_to = self._step(step, f"{within}/{step.name}", leads_to, handler)
+            leads_to = self._step(step, f"{within}/{step.name}", leads_to)
         return leads_to
 
-    def _step(self, step: StepNode, path: str, leads_to: str, handler: str | None) -> str:
+    def _step(self, step: StepNode, path: str, leads_to: str) -> str:
         """Lays one step with everything around it; gives where it begins."""
-        around = Around(
-            root=self._root, leads_to=leads_to, handler=handler, outputs=self._planning.outputs
-        )
+        around = Around(root=self._root, leads_to=leads_to, outputs=self._planning.outputs)
         place = self._planning.places[path]
         if isinstance(step, FunctionStep):
             return self._function(FunctionStepping(step, place, around))
@@ -203,19 +199,19 @@ class _LineGraph:
     def _function(self, stepping: FunctionStepping) -> str:
         self._node(stepping.path, stepping.guarded(stepping.run))
         self._gates(stepping)
-        if not stepping.node.before:
+        if stepping.is_bare:
             return stepping.path
         self._node(stepping.enter_label, stepping.enter)
         return stepping.enter_label
 
     def _agent(self, stepping: AgentStepping, step: AgentStep) -> Stepping:
-        agent = self._planning.agent(stepping.path, step, catches=stepping.handler is not None)
+        agent = self._planning.agent(stepping.path, step, catches=step.on_error != "fail")
         self._node(stepping.path, agent)
         self._graph.add_edge(stepping.path, stepping.done_label)
         return stepping
 
     def _steps(self, stepping: Stepping, steps: tuple[StepNode, ...]) -> Stepping:
-        stepping.first = self._sequence(steps, stepping.path, stepping.done_label, stepping.handler)
+        stepping.first = self._sequence(steps, stepping.path, stepping.done_label)
         return stepping
 
     def _workflow(self, stepping: WorkflowStepping, step: WorkflowNode) -> Stepping:
@@ -225,7 +221,7 @@ class _LineGraph:
 
     def _condition(self, stepping: ConditionStepping, step: ConditionNode) -> Stepping:
         stepping.then, stepping.otherwise = (
-            self._sequence(steps, stepping.path, stepping.done_label, stepping.handler)
+            self._sequence(steps, stepping.path, stepping.done_label)
             for steps in (step.then, step.otherwise)
         )
         self._node(stepping.path, stepping.guarded(stepping.branch))
@@ -233,9 +229,7 @@ class _LineGraph:
 
     def _router(self, stepping: RouterStepping, step: RouterNode) -> Stepping:
         stepping.entries = {
-            each.name: self._step(
-                each, f"{stepping.path}/{each.name}", stepping.next_label, stepping.handler
-            )
+            each.name: self._step(each, f"{stepping.path}/{each.name}", stepping.next_label)
             for each in step.choices
         }
         if isinstance(step.select, ModelRouter):
@@ -245,9 +239,7 @@ class _LineGraph:
         return stepping
 
     def _loop(self, stepping: LoopStepping, step: LoopNode) -> Stepping:
-        stepping.first = self._sequence(
-            step.steps, stepping.path, stepping.turn_label, stepping.handler
-        )
+        stepping.first = self._sequence(step.steps, stepping.path, stepping.turn_label)
         self._node(stepping.turn_label, stepping.guarded(stepping.turn))
         if step.after_each is not None:
             self._node(stepping.each_label, stepping.each)

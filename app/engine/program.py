@@ -33,7 +33,7 @@ from app.engine.drive import (
     Waiting,
 )
 from app.engine.faults import reason_of, wrong_fields
-from app.engine.frames import path_of
+from app.engine.frames import path_of, row_and_attempts
 from app.engine.journal import Journal
 from app.engine.line import plan_of
 from app.engine.lines import Desk, LineNow, Lines
@@ -189,11 +189,14 @@ class Program:
         )
 
     def _failed(self, drive: Drive, failure: LineFailed) -> Failed:
-        error = failure.error
+        error = replace(failure.error, message=scrub(failure.error.message, drive.secrets))
         place = self._plan.places.get(path_of(error.step or ""))
-        if place is not None and error.step is not None:
-            steps.failed(drive, place.at(error.step))
-        return Failed(error=replace(error, message=scrub(error.message, drive.secrets)))
+        if place is None or error.step is None:
+            return Failed(error=error)
+        row, attempts = row_and_attempts(error.step)
+        if not failure.is_noted:
+            steps.failed(drive, place.at(row), attempts=attempts)
+        return Failed(error=replace(error, step=row))
 
 
 class _Models:

@@ -73,7 +73,7 @@ class Handed(TypedDict):
     place: str
     inputs: list[Json]
     feedback: str | None
-    previous: Json
+    previous: str | None
 
 
 class LineState(TypedDict, total=False):

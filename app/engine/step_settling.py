@@ -1,11 +1,14 @@
 """Checks the decision of a step's question against what was asked."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+from pydantic import BaseModel
+
 from app.authoring.gates import AskInput
-from app.authoring.shape import dump, load, schema_of
+from app.authoring.shape import adapter_of, dump, load, schema_of
 from app.authoring.step import Node, RouterNode
 from app.domain.decision import Action, Decision, Decline, Value, Verdict
 from app.domain.json import Json
@@ -47,7 +50,7 @@ def _reviewed(pause: OpenPause, decision: Verdict, node: Node, answering: Answer
     true = cast("dict[str, Json]", pause.secret)["output"]
     edited = restore(decision.override_output, true, schema)
     output = read_value(
-        lambda value: dump(node.output, load(node.output, value)),
+        lambda each: dump(node.output, load(node.output, each, closed=True)),
         edited,
         "/override_output",
         schema,
@@ -56,13 +59,10 @@ def _reviewed(pause: OpenPause, decision: Verdict, node: Node, answering: Answer
 
 
 def _filled(pause: OpenPause, value: Json, node: Node, answering: Answering) -> Settled:
-    gate = _input_gate(pause, node)
-    schema = gate.model.model_json_schema()
+    filled = adapter_of(_input_gate(pause, node).model)
+    schema = schema_of(filled)
     read = read_value(
-        lambda each: gate.model.model_validate(each).model_dump(mode="json"),
-        value,
-        "/value",
-        schema,
+        lambda each: dump(filled, load(filled, each, closed=True)), value, "/value", schema
     )
     return answering.value(read, shown=mask(read, schema))
 
@@ -70,6 +70,12 @@ def _filled(pause: OpenPause, value: Json, node: Node, answering: Answering) -> 
 def _input_gate(pause: OpenPause, node: Node) -> AskInput:
     secret = cast("dict[str, int]", pause.secret)
     return cast("AskInput", node.before[secret["gate"]])
+
+
+def inputs_of(node: Node, filled: Sequence[Json]) -> list[BaseModel]:
+    """What people filled in for a step, typed."""
+    models = [gate.model for gate in node.before if isinstance(gate, AskInput)]
+    return [load(adapter_of(model), value) for model, value in zip(models, filled, strict=False)]
 
 
 def _routed(pause: OpenPause, value: Json, node: RouterNode, answering: Answering) -> Settled:

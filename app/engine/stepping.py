@@ -2,11 +2,11 @@
 
     enter ─► before… ─► (the step itself) ─► done ─► review ─► the next step
                               ▲   │                    │
-                              │   └─► failed           │   (a failure goes to the nearest step around it
-                              │         │              │    that has something to say about failures)
+                              │   └─► failed           │   (only where the step says what
+                              │         │              │    becomes of its failure)
                               └─────────┴──── again ───┘
 
-Only what a step needs is compiled: a function without gates is one node.
+Only what a step needs is compiled: a function that nobody is asked about is one node.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -30,7 +30,7 @@ from app.engine.frames import Frame, changed, frame_of, left, place_of, row_of
 from app.engine.served import StepPlace
 from app.engine.state import LineState
 from app.engine.step_asks import StepAsk, error_ask, gate_ask, review_ask
-from app.engine.step_settling import decided_at_once
+from app.engine.step_settling import decided_at_once, inputs_of
 
 T = TypeVar("T")
 Next: TypeAlias = Command[Any]
@@ -39,14 +39,13 @@ NodeFunction: TypeAlias = Callable[[LineState, Runtime[Drive]], Awaitable[Next]]
 
 @dataclass(frozen=True, kw_only=True)
 class Around:
-    """Where a step stands: its line's root path, where it goes on, and who hears of its failure.
+    """Where a step stands: its line's root path, and where it goes on.
 
     `outputs` are the types of all steps' outputs, by path.
     """
 
     root: str
     leads_to: str
-    handler: str | None
     outputs: Mapping[str, TypeAdapter[Any]]
 
 
@@ -92,11 +91,6 @@ class Stepping:
 
     def before_label(self, index: int) -> str:
         return f"{self.path}#before{index}"
-
-    @property
-    def handler(self) -> str | None:
-        """Where a failure inside this step goes."""
-        return self.failed_label if self.node.on_error != "fail" else self._around.handler
 
     # ── Nodes ────────────────────────────────────────────────────────────────────────────────────
 
@@ -148,12 +142,12 @@ class Stepping:
     def turned_down(self, means: str, answer: Answer, state: LineState, drive: Drive) -> Next:
         """What a rejection does, as its ask says."""
         if answer.action == "fail":
-            raise expired(self.row(state, drive))
+            raise expired(self.now(state, drive))
         match means:
             case "skip":
                 return self.skipped(state, drive)
             case "fail":
-                raise LineFailed("rejected", rejected_by(answer), step=self.row(state, drive))
+                raise self.broken("rejected", rejected_by(answer), state, drive)
             case _:
                 raise LineCancelled(rejected_by(answer))
 
@@ -161,8 +155,7 @@ class Stepping:
         """Looks at what came out of the step."""
         drive = runtime.context
         if (failure := state.get("failure")) is not None:
-            steps.failed(drive, self.at(state.get("frames", {}), drive))
-            return Command(goto=cast("str", self.handler), update={"failure": failure})
+            return self._failing(cast("dict[str, Json]", failure), state, drive)
         return self.finished(state, self._output(state, drive), drive)
 
     def finished(self, state: LineState, output: Json, drive: Drive) -> Next:
@@ -204,6 +197,7 @@ class Stepping:
     async def failed(self, state: LineState, runtime: Runtime[Drive]) -> Next:
         """Decides, or asks, what becomes of a failure in the step."""
         drive, failure = runtime.context, cast("dict[str, Json]", state.get("failure"))
+        drive.check()
         frames = state.get("frames", {})
         if self.node.on_error == "skip":
             return self.skipped(state, drive)
@@ -224,14 +218,18 @@ class Stepping:
                 return self.skipped(state, drive)
             case _:
                 raise LineFailed(
-                    str(failure["code"]), str(failure["message"]), step=failure.get("step")
+                    str(failure["code"]),
+                    str(failure["message"]),
+                    step=self.now(state, drive),
+                    details=failure.get("details"),
+                    is_noted=True,
                 )
 
     # ── Moves ────────────────────────────────────────────────────────────────────────────────────
 
     def _again(self, state: LineState, drive: Drive, **changes: Any) -> Next:
         """Runs the step once more on what it was given."""
-        frames = left(state.get("frames", {}), f"{self.path}/")
+        frames = state.get("frames", {})
         frame = frame_of(frames, self.path)
         changes = {"attempt": frame.get("attempt", 0) + 1, **self.restarts, **changes}
         frames = changed(frames, self.path, **changes)
@@ -266,19 +264,28 @@ class Stepping:
         return Command(goto=self._around.leads_to, update=update)
 
     def guarded(self, run: NodeFunction) -> NodeFunction:
-        """The node, with its failure told to whoever has something to say about it."""
-        handler = self.handler
-        if handler is None:
+        """The node, whose failure goes where the step says what becomes of it."""
+        if self.node.on_error == "fail":
             return run
 
         async def node(state: LineState, runtime: Runtime[Drive]) -> Next:
             try:
                 return await run(state, runtime)
             except LineFailed as failure:
-                steps.failed(runtime.context, self.at(state.get("frames", {}), runtime.context))
-                return Command(goto=handler, update={"failure": failure.error.as_json()})
+                return self._failing(failure.error.as_json(), state, runtime.context)
 
         return node
+
+    def _failing(self, failure: dict[str, Json], state: LineState, drive: Drive) -> Next:
+        frames = state.get("frames", {})
+        steps.failed(drive, self.at(frames, drive), attempts=_attempts(frames, self.path))
+        message = scrub(str(failure["message"]), drive.secrets)
+        told = {**failure, "message": message, "step": self.at(frames, drive).path}
+        return Command(goto=self.failed_label, update={"failure": told})
+
+    def broken(self, code: str, message: str, state: LineState, drive: Drive) -> LineFailed:
+        """This attempt's failure."""
+        return LineFailed(code, message, step=self.now(state, drive))
 
     # ── What nodes need ──────────────────────────────────────────────────────────────────────────
 
@@ -298,8 +305,9 @@ class Stepping:
         """Where the step stands in this attempt."""
         return self._place.at(place_of(self.path, frames, self._around.root, drive.base))
 
-    def row(self, state: LineState, drive: Drive) -> str:
-        return self.at(state.get("frames", {}), drive).path
+    def now(self, state: LineState, drive: Drive) -> str:
+        """The place of this attempt."""
+        return self.at_now(state.get("frames", {}), drive).path
 
     def handed(self, frames: dict[str, Frame], drive: Drive) -> dict[str, Json]:
         """What the step itself is given beside its value; nothing where it does not look."""
@@ -311,9 +319,7 @@ class Stepping:
         try:
             return await look
         except Exception as error:
-            raise LineFailed(
-                "step_failed", reason_of(error), step=self.row(state, drive)
-            ) from error
+            raise self.broken("step_failed", reason_of(error), state, drive) from error
 
     def remarks(self, frames: dict[str, Frame]) -> tuple[str | None, Any]:
         """What was said last about this step's output, or that of a step around it; and that output."""
@@ -328,9 +334,7 @@ class Stepping:
 
     def inputs(self, frames: dict[str, Frame]) -> list[BaseModel]:
         """What people filled in for this step, typed."""
-        models = [gate.model for gate in self.node.before if isinstance(gate, AskInput)]
-        filled = frame_of(frames, self.path).get("inputs", [])
-        return [model.model_validate(value) for model, value in zip(models, filled, strict=False)]
+        return inputs_of(self.node, frame_of(frames, self.path).get("inputs", []))
 
     def _output(self, state: LineState, drive: Drive) -> Json:
         """The value in hand as this step's output; raises `LineFailed` where it does not fit."""
@@ -341,9 +345,7 @@ class Stepping:
         try:
             return load(self.node.input, value)
         except ValidationError as error:
-            raise LineFailed(
-                "invalid_input", reason_of(error), step=self.row(state, drive)
-            ) from error
+            raise self.broken("invalid_input", reason_of(error), state, drive) from error
 
 
 def reviewed(answer: Answer, output: Json) -> Json:

@@ -7,7 +7,6 @@ from app.errors import SignoffError
 from app.lifecycle.decide import RESERVED, take
 from app.lifecycle.site import Site
 from app.storage import pauses
-from app.storage.pauses import PauseRow
 
 log = logging.getLogger(__name__)
 
@@ -22,26 +21,26 @@ async def expire_due(site: Site) -> int:
     due = await pauses.due(site.database, fingerprints=site.catalog.fingerprints, most=AT_ONCE)
     closed = 0
     for pause in due:
+        outcome = outcome_of(pause.policy["on_expire"], pause.digest)
         try:
-            await take(site, pause, _outcome(pause), key=None, expired=True)
+            await take(site, pause, outcome, key=None, expired=True)
             closed += 1
         except SignoffError as error:
             log.info("pause not expired", extra={"pause_id": pause.id, "code": error.code})
     return closed
 
 
-def _outcome(pause: PauseRow) -> Settled:
+def outcome_of(on_expire: str, digest: str | None) -> Settled:
     """What the ask says shall happen: as if somebody had decided so, but by nobody's name."""
-    policy = pause.policy["on_expire"]
-    approved = policy == "approve"
-    action = policy if policy in ("fail", "skip") else None
+    approved = on_expire == "approve"
+    action = on_expire if on_expire in ("fail", "skip") else None
     answer = Answer(
         approved=approved,
         by=DEADLINE,
         via="deadline",
         shape="action" if action else "verdict",
         action=action,
-        digest=pause.digest if approved else None,
+        digest=digest if approved else None,
     )
     shown = {"approved": approved} if action is None else {"action": action}
     return Settled(answer=answer, shown={**shown, "by": DEADLINE, "via": "deadline"})
