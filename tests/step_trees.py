@@ -1,10 +1,11 @@
 """Small steps for tests: functions that leave a mark on the text they get, and note that they ran."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from app.authoring import (
     Agent,
+    Channel,
     Condition,
     Loop,
     ModelRequest,
@@ -60,9 +61,11 @@ def flat(value: object) -> str:
     return "(" + "|".join(f"{name}={flat(each)}" for name, each in inner.items()) + ")"
 
 
-def line_of(*steps: StepEntry, name: str = "work", **options: Any) -> Workflow:
-    """A workflow of these steps that takes a text; people are asked through `approvers`."""
-    return Workflow(name, version="1", input=str, steps=steps, channels=[approvers], **options)
+def line_of(
+    *steps: StepEntry, name: str = "work", channels: Sequence[Channel] = (approvers,)
+) -> Workflow:
+    """A workflow of these steps that takes a text."""
+    return Workflow(name, version="1", input=str, steps=steps, channels=channels)
 
 
 def publisher(ran: Ran, name: str = "publisher") -> Agent:
@@ -75,7 +78,8 @@ def publisher(ran: Ran, name: str = "publisher") -> Agent:
 
     def answer(request: ModelRequest) -> Reply:
         last = request.messages[-1]
-        return reply_with(last.text) if last.role == "tool" else call_tool(publish, body=last.text)
+        text = last.text.partition("\n")[0]  # what was said about it before stands below it
+        return reply_with(text) if last.role == "tool" else call_tool(publish, body=text)
 
     return Agent(name, prompt="Publish.", model=ScriptedModel(answer), tools=[publish])
 

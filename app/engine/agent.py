@@ -23,11 +23,12 @@ from app.authoring import AgentStep
 from app.authoring.shape import dump, load
 from app.domain.json import Json
 from app.domain.message import Message
-from app.domain.pause import DEADLINE, Answer, PauseKind
+from app.domain.pause import DEADLINE, Answer
 from app.engine import booking, steps
 from app.engine.asking import ask_for, place_of
 from app.engine.calls import (
     Turn,
+    approval_was_decided,
     check_digest,
     decided_at_once,
     first_asking,
@@ -133,7 +134,7 @@ class _Agent:
         if any(call["place"] in drive.ran for call in calls):
             drive.journal.keep()
         if to_run(calls):
-            return self._onward(decided_at_once(self._seat, calls, drive), state)
+            return self._onward(decided_at_once(self._seat, calls, drive), state, calls)
         messages = [*(state.get("messages") or self._first_messages(state, drive)), *results(calls)]
         turn = Turn(
             run_id=drive.start.run.run_id,
@@ -207,7 +208,7 @@ class _Agent:
         for call in calls:
             if "result" in call:
                 booking.call_settled(drive, self._seat, call)
-        onward = self._onward(calls, state)
+        onward = self._onward(calls, state, opened)
         update = {
             "messages": messages,
             "turn": turn.turn + 1,
@@ -215,9 +216,11 @@ class _Agent:
         }
         return Command(goto=onward.goto, update=cast("dict[str, Json]", onward.update) | update)
 
-    def _onward(self, calls: list[OpenCall], state: AgentState) -> Next:
+    def _onward(self, calls: list[OpenCall], state: AgentState, before: list[OpenCall]) -> Next:
         """Where the open turn goes: to the next question, else to what may run, else back to the model."""
-        update = {"calls": calls, "outcomes": None}
+        update: dict[str, Any] = {"calls": calls, "outcomes": None}
+        if approval_was_decided(before, calls):
+            update["decided"] = True
         if first_asking(calls) is not None:
             return Command(goto="pause", update=update)
         handed = state.get("handed")
@@ -270,11 +273,7 @@ class _Agent:
         for before, after in zip(calls, settled, strict=True):
             if "result" in after and "result" not in before:
                 booking.call_settled(drive, self._seat, after)
-        onward = self._onward(settled, state)
-        if asking["asks"][:1] != [PauseKind.APPROVAL.value]:
-            return onward
-        update = cast("dict[str, Json]", onward.update) | {"decided": True}
-        return Command(goto=onward.goto, update=update)
+        return self._onward(settled, state, calls)
 
     async def tool(self, state: SentCall, drive: Drive) -> dict[str, Json]:
         """Runs one call, beside the others of its turn."""

@@ -188,6 +188,15 @@ def with_answer(seat: Seat, call: OpenCall, answer: Answer) -> OpenCall:
     return cast("OpenCall", after | {"asks": [], "result": noted(tool, after, result)})
 
 
+def approval_was_decided(before: Sequence[OpenCall], after: Sequence[OpenCall]) -> bool:
+    """Whether somebody, or a channel, has allowed or refused one of the calls meanwhile."""
+    approval = PauseKind.APPROVAL.value
+    return any(
+        approval in one["asks"] and approval not in other["asks"]
+        for one, other in zip(before, after, strict=True)
+    )
+
+
 def _approved(call: OpenCall, answer: Answer) -> OpenCall:
     """The call as it was approved: from here on its digest is the one that the decision was about."""
     edit = (

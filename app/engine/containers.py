@@ -207,9 +207,8 @@ class ParallelStepping(Stepping):
         place = self.at_now(state.get("frames", {}), drive)
         drive.forking = Fork(
             branches={f"{place.path}/{each.name}": each.name for each in node.steps},
-            value=state.get("value"),
+            given={"value": state.get("value"), "decided": state.get("decided", False)},
         )
         joined = interrupt({"place": f"{place.path}#fork"})
         drive.forking = None
-        update: dict[str, Json] = {**joined["value"], "decided": state.get("decided", False)}
-        return Command(goto=self.done_label, update=update)
+        return Command(goto=self.done_label, update=joined["value"])

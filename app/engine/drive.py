@@ -98,11 +98,11 @@ class Held:
 
 @dataclass(frozen=True, kw_only=True)
 class Forked:
-    """The line waits for its branches: their names by their lines, each to begin with `value`."""
+    """The line waits for its branches: their names by their lines, and what each begins with."""
 
     interrupt_id: str
     branches: Mapping[str, str]
-    value: Json
+    given: Mapping[str, Json]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +113,7 @@ class BranchEnded:
     left_out: bool
     said: Mapping[str, Json]
     secrets: Mapping[str, list[str]]
+    decided: bool
 
 
 LineOutcome: TypeAlias = Asked | Held | Forked | BranchEnded | Ended | Failed | Cancelled
@@ -121,10 +122,10 @@ Outcome: TypeAlias = Waiting | Ended | Failed | Cancelled
 
 @dataclass(frozen=True, kw_only=True)
 class Fork:
-    """What a line wants to be forked into."""
+    """What a line wants to be forked into, and the state that each branch begins with."""
 
     branches: Mapping[str, str]
-    value: Json
+    given: Mapping[str, Json]
 
 
 class LineCancelled(Exception):

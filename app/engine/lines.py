@@ -45,7 +45,7 @@ class LineNow:
     """A line that is to be run: what it begins with, and what it is resumed with, by interrupt id."""
 
     line: str
-    value: Json
+    given: Mapping[str, Json]
     answers: Mapping[str, Answer]
     joined: Mapping[str, Json]
 
@@ -72,6 +72,7 @@ class _Fork:
             "secrets": {
                 place: each for end in ends.values() for place, each in end.secrets.items()
             },
+            "decided": any(end.decided for end in ends.values()),
         }
 
 
@@ -85,7 +86,7 @@ class Lines:
         self._desk = desk
         self._answers = answers
         self._halt = halt
-        self._values: dict[str, Json] = {}
+        self._given: dict[str, Mapping[str, Json]] = {}
         self._tasks: dict[asyncio.Task[LineOutcome], str] = {}
         self._asked: dict[str, str] = {}  # interrupt id by the line that waits for it
         self._forks: dict[str, _Fork] = {}  # by each of their branches
@@ -143,7 +144,7 @@ class Lines:
         fork = _Fork(line=line, interrupt_id=outcome.interrupt_id, names=outcome.branches)
         for branch in outcome.branches:
             self._forks[branch] = fork
-            self._values[branch] = outcome.value
+            self._given[branch] = outcome.given
             self._begin(branch)
 
     def _branch_ended(self, line: str, outcome: BranchEnded) -> None:
@@ -162,7 +163,7 @@ class Lines:
         self._asked.pop(line, None)
         now = LineNow(
             line=line,
-            value=self._values.get(line),
+            given=self._given.get(line, {}),
             answers=self._answers,
             joined=joined or {},
         )

@@ -113,7 +113,7 @@ class Program:
         drive = Drive(
             start=start, journal=journal, secrets=secrets_in(start.input, self._input_schema)
         )
-        match await self._line(drive, saver, start.input):
+        match await self._line(drive, saver, {"value": start.input}):
             case Forked() as fork:
                 return await self._forked(drive, saver, desk, fork)
             case Asked(ask=ask):
@@ -142,17 +142,17 @@ class Program:
                 joined=now.joined,
             )
             line = replace(drive, start=start, asking=None, forking=None)
-            return await self._line(line, saver, drive.start.input if is_root else now.value)
+            return await self._line(line, saver, now.given)
 
         lines = Lines(run, desk, drive.start.answers, drive.halt)
         return await lines.drive(root, first)
 
     async def _line(
-        self, drive: Drive, saver: BaseCheckpointSaver[Any], value: Json
+        self, drive: Drive, saver: BaseCheckpointSaver[Any], given: Mapping[str, Json]
     ) -> LineOutcome:
         """Runs one line until it stops."""
         try:
-            stop = await run_line(self._plan.lines[path_of(drive.base)], drive, saver, value)
+            stop = await run_line(self._plan.lines[path_of(drive.base)], drive, saver, given)
             return self._stopped(drive, stop)
         except LineCancelled as cancelled:
             return Cancelled(stop_reason=str(cancelled))
@@ -169,6 +169,7 @@ class Program:
                     left_out=bool(state.get("left_out")),
                     said=state.get("said", {}),
                     secrets=state.get("secrets", {}),
+                    decided=bool(state.get("decided")),
                 )
             case state:
                 return self._ended(drive, state)

@@ -23,16 +23,16 @@ Stop: TypeAlias = Asked | Held | Forked | Mapping[str, Any]
 
 
 async def run_line(
-    graph: Graph, drive: Drive, saver: BaseCheckpointSaver[Any], value: Json
+    graph: Graph, drive: Drive, saver: BaseCheckpointSaver[Any], begins_with: Mapping[str, Json]
 ) -> Stop:
-    """Begins a line with `value`, or goes on from its checkpoint with what it waited for, if that is there."""
+    """Begins a line with a state, or goes on from its checkpoint with what it waited for, if that is there."""
     start = drive.start
     config: RunnableConfig = {
         "configurable": {"thread_id": f"{start.run.run_id}/{start.line}", STRICT_RESUME: True},
         "recursion_limit": MOST_SUPERSTEPS,
     }
     saved = None if start.fresh else await saver.aget_tuple(config)
-    given: object = {"value": value}
+    given: object = dict(begins_with)
     if saved is not None:
         _check_nodes(graph, saved)
         pending = _pending(saved.pending_writes or [])
@@ -52,7 +52,7 @@ async def run_line(
 
 def _stop_of(drive: Drive, interrupt_id: str) -> Stop:
     if (fork := drive.forking) is not None:
-        return Forked(interrupt_id=interrupt_id, branches=fork.branches, value=fork.value)
+        return Forked(interrupt_id=interrupt_id, branches=fork.branches, given=fork.given)
     if drive.asking is None:
         raise AssertionError("a line stops only where it asks or forks")
     return Asked(ask=replace(drive.asking(), interrupt_id=interrupt_id))
