@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from langchain_core.runnables.config import var_child_runnable_config
@@ -29,13 +29,13 @@ class LineStart:
     said to and by it in earlier runs. `answers` are the decisions taken so far, by interrupt id;
     `step_results` what `context.step` has stored, by call and name; `save_step_result` stores one more,
     and has stored it when it returns. `outputs` are those of the steps that are completed, by place.
-    `base` is the place at which the line begins. `open` are the interrupts whose questions are open,
+    `branches` are the places of the branches that the line is in, itself last; none of the root. `open` are the interrupts whose questions are open,
     `joined` has what a fork's branches gave, by its interrupt.
     """
 
     run: RunRef
     line: str = ROOT
-    base: str = ""
+    branches: tuple[str, ...] = ()
     input: Json
     fresh: bool = False
     history: Mapping[str, list[Message]] = field(default_factory=dict[str, list[Message]])
@@ -172,9 +172,13 @@ def expired(step: str) -> LineFailed:
 
 @dataclass(kw_only=True)
 class Drive:
-    """What the nodes of a line share during one advance. Nothing in it outlives the advance."""
+    """What the nodes of a line share during one advance. Nothing in it outlives the advance.
+
+    All lines of a run have the same journal, results and outputs. `root` is the name of the workflow.
+    """
 
     start: LineStart
+    root: str
     journal: Journal
     secrets: frozenset[str] = frozenset()
     """The sensitive values of the run's input."""
@@ -186,17 +190,17 @@ class Drive:
     """Set once another line has ended the run."""
     ran: set[str] = field(default_factory=set[str])
     """The places of the calls that were run in this advance."""
-    step_results: dict[tuple[CallId, str], Json] = field(init=False)
-    outputs: dict[str, Json] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.step_results = dict(self.start.step_results)
-        self.outputs = dict(self.start.outputs)
+    step_results: dict[tuple[CallId, str], Json]
+    outputs: dict[str, Json]
 
     @property
     def base(self) -> str:
         """The place at which the line begins."""
-        return self.start.base
+        return self.start.branches[-1] if self.start.branches else self.root
+
+    def of_line(self, start: LineStart) -> "Drive":
+        """The same for another line of the run."""
+        return replace(self, start=start, asking=None, forking=None)
 
     def check(self) -> None:
         """Raises `Stopped` where nothing new may begin."""

@@ -1,17 +1,17 @@
 """The steps that do something themselves: functions and agents."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import cast
 
 from langgraph.runtime import Runtime
 
 from app.authoring import FunctionStep, StepContext
-from app.authoring.shape import dump, load
+from app.authoring.shape import dump
 from app.authoring.text import text_of
 from app.domain.json import Json
 from app.engine.drive import Drive, step_outside
 from app.engine.faults import reason_of
-from app.engine.frames import Frame, frame_of, path_of
+from app.engine.frames import Frame, frame_of
+from app.engine.outputs import Outputs
 from app.engine.state import Handed, LineState
 from app.engine.stepping import Next, Stepping
 
@@ -41,7 +41,7 @@ class FunctionStepping(Stepping):
             run_id=drive.start.run.run_id,
             thread_id=drive.start.run.thread_id,
             metadata=drive.start.metadata,
-            outputs=_Outputs(drive.outputs, self._around.outputs),
+            outputs=self._outputs(frames, drive),
             inputs=self.inputs(frames),
             feedback=feedback,
             previous_output=previous,
@@ -51,6 +51,14 @@ class FunctionStepping(Stepping):
             return dump(step.output, await step.call(context, taken))
         except Exception as error:
             raise self.broken("step_failed", reason_of(error), state, drive) from error
+
+    def _outputs(self, frames: dict[str, Frame], drive: Drive) -> Outputs:
+        return Outputs(
+            drive.outputs,
+            self._around.outputs,
+            reader=self.at_now(frames, drive).path,
+            branches=drive.start.branches,
+        )
 
 
 class AgentStepping(Stepping):
@@ -66,22 +74,3 @@ class AgentStepping(Stepping):
             previous=None if previous is None else text_of(previous),
         )
         return {"handed": cast("Json", handed)}
-
-
-class _Outputs(Mapping[str, Any]):
-    """The newest outputs of completed steps by name, typed as they are read."""
-
-    def __init__(self, outputs: Mapping[str, Json], types: Mapping[str, Any]) -> None:
-        self._rows = {row.rpartition("/")[2]: row for row in outputs}
-        self._outputs = outputs
-        self._types = types
-
-    def __getitem__(self, name: str) -> Any:
-        row = self._rows[name]
-        return load(self._types[path_of(row)], self._outputs[row])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._rows)
-
-    def __len__(self) -> int:
-        return len(self._rows)

@@ -42,9 +42,13 @@ class Desk(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class LineNow:
-    """A line that is to be run: what it begins with, and what it is resumed with, by interrupt id."""
+    """A line that is to be run: what it begins with, and what it is resumed with, by interrupt id.
+
+    `branches` are the places of the branches that it is in, itself last; none of the root.
+    """
 
     line: str
+    branches: tuple[str, ...]
     given: Mapping[str, Json]
     answers: Mapping[str, Answer]
     joined: Mapping[str, Json]
@@ -87,7 +91,9 @@ class Lines:
         self._answers = answers
         self._halt = halt
         self._given: dict[str, Mapping[str, Json]] = {}
+        self._branches: dict[str, tuple[str, ...]] = {}
         self._tasks: dict[asyncio.Task[LineOutcome], str] = {}
+        self._ended: asyncio.Queue[asyncio.Task[Any]] = asyncio.Queue()
         self._asked: dict[str, str] = {}  # interrupt id by the line that waits for it
         self._forks: dict[str, _Fork] = {}  # by each of their branches
         self._unopened: list[Ask] = []
@@ -95,6 +101,7 @@ class Lines:
     async def drive(self, root: str, first: Forked) -> Outcome:
         """Goes on from the root's first fork until the run ends or waits."""
         news = asyncio.create_task(self._listen())
+        news.add_done_callback(self._ended.put_nowait)
         try:
             self._forked(root, first)
             return await self._until_settled(root)
@@ -107,13 +114,20 @@ class Lines:
 
     async def _until_settled(self, root: str) -> Outcome:
         while self._tasks:
-            done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                end = self._take(self._tasks.pop(task), task.result(), root)
+            for task in await self._some_that_ended():
+                outcome = task.result()  # what the listener raised, if it was that
+                end = self._take(self._tasks.pop(task), outcome, root)
                 if end is not None:
                     return await self._wound_down(end)
             await self._open()
         return Waiting(asks=tuple(self._unopened))
+
+    async def _some_that_ended(self) -> list[asyncio.Task[Any]]:
+        """All that have ended since the last time, also those that began only then; at least one."""
+        ended = [await self._ended.get()]
+        while not self._ended.empty():
+            ended.append(self._ended.get_nowait())
+        return ended
 
     def _take(self, line: str, outcome: LineOutcome, root: str) -> Outcome | None:
         """Takes what became of a line; gives what ends the run, if it does."""
@@ -124,6 +138,7 @@ class Lines:
                 self._begin(line)  # it was decided while the line found that it was not
             case Held(interrupt_id=interrupt_id):
                 self._asked[line] = interrupt_id
+                self._hear(self._answers)  # its answer may have come while the line found out
             case Forked():
                 self._forked(line, outcome)
             case BranchEnded():
@@ -145,6 +160,7 @@ class Lines:
         for branch in outcome.branches:
             self._forks[branch] = fork
             self._given[branch] = outcome.given
+            self._branches[branch] = (*self._branches.get(line, ()), branch)
             self._begin(branch)
 
     def _branch_ended(self, line: str, outcome: BranchEnded) -> None:
@@ -163,11 +179,14 @@ class Lines:
         self._asked.pop(line, None)
         now = LineNow(
             line=line,
+            branches=self._branches.get(line, ()),
             given=self._given.get(line, {}),
             answers=self._answers,
             joined=joined or {},
         )
-        self._tasks[asyncio.create_task(self._run_line(now))] = line
+        task = asyncio.create_task(self._run_line(now))
+        task.add_done_callback(self._ended.put_nowait)
+        self._tasks[task] = line
 
     async def _open(self) -> None:
         """Puts what was asked, while others go on; the last questions wait for the run to be parked."""

@@ -109,9 +109,13 @@ class Program:
 
         What is the run's own fault comes back as `Failed`; what the store raises goes through.
         """
-        start = replace(start, base=self.name)
         drive = Drive(
-            start=start, journal=journal, secrets=secrets_in(start.input, self._input_schema)
+            start=start,
+            root=self.name,
+            journal=journal,
+            secrets=secrets_in(start.input, self._input_schema),
+            step_results=dict(start.step_results),
+            outputs=dict(start.outputs),
         )
         match await self._line(drive, saver, {"value": start.input}):
             case Forked() as fork:
@@ -132,17 +136,15 @@ class Program:
         root = drive.start.line
 
         async def run(now: LineNow) -> LineOutcome:
-            is_root = now.line == root
             start = replace(
                 drive.start,
                 line=now.line,
-                base=drive.start.base if is_root else now.line,
+                branches=now.branches,
                 fresh=False,
                 answers=now.answers,
                 joined=now.joined,
             )
-            line = replace(drive, start=start, asking=None, forking=None)
-            return await self._line(line, saver, now.given)
+            return await self._line(drive.of_line(start), saver, now.given)
 
         lines = Lines(run, desk, drive.start.answers, drive.halt)
         return await lines.drive(root, first)
@@ -163,7 +165,7 @@ class Program:
         match stop:
             case Asked() | Held() | Forked():
                 return stop
-            case state if drive.base != self.name:
+            case state if drive.start.branches:
                 return BranchEnded(
                     output=state.get("value"),
                     left_out=bool(state.get("left_out")),
