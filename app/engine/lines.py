@@ -138,7 +138,6 @@ class Lines:
                 self._begin(line)  # it was decided while the line found that it was not
             case Held(interrupt_id=interrupt_id):
                 self._asked[line] = interrupt_id
-                self._hear(self._answers)  # its answer may have come while the line found out
             case Forked():
                 self._forked(line, outcome)
             case BranchEnded():

@@ -38,11 +38,11 @@ async def test_a_decision_that_comes_while_its_line_is_being_looked_at_wakes_the
         return Held(interrupt_id="i")
 
     lines = Lines(run_line, desk, {}, asyncio.Event())
-    fork = Forked(interrupt_id="f", branches={"root/a": "a"}, value="x")
+    fork = Forked(interrupt_id="f", branches={"root/a": "a"}, given={"value": "x"})
     async with asyncio.timeout(15):
         outcome = await lines.drive("root", fork)
     assert outcome == Ended(output="joined", shown_output="joined")
 
 
 def ended(output: Json) -> BranchEnded:
-    return BranchEnded(output=output, left_out=False, said={}, secrets={})
+    return BranchEnded(output=output, left_out=False, said={}, secrets={}, decided=False)
