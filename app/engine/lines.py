@@ -7,6 +7,7 @@ waits.
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
@@ -25,6 +26,9 @@ from app.engine.drive import (
     Waiting,
 )
 
+KEEP_WITHIN = 0.5
+"""Seconds after which the end of a branch is written where its siblings take longer."""
+
 RunLine: TypeAlias = Callable[["LineNow"], Coroutine[Any, Any, LineOutcome]]
 
 
@@ -32,7 +36,7 @@ class Desk(Protocol):
     """Where questions are put and decisions come in, while a run is driven."""
 
     async def open(self, asks: Sequence[Ask]) -> None:
-        """Commits questions, with everything that is unwritten; the run goes on."""
+        """Commits questions, if any, with everything that is unwritten; the run goes on."""
         ...
 
     async def decided(self) -> Mapping[str, Answer]:
@@ -97,6 +101,7 @@ class Lines:
         self._asked: dict[str, str] = {}  # interrupt id by the line that waits for it
         self._forks: dict[str, _Fork] = {}  # by each of their branches
         self._unopened: list[Ask] = []
+        self._is_unkept = False  # whether a branch has ended since the last questions were put
 
     async def drive(self, root: str, first: Forked) -> Outcome:
         """Goes on from the root's first fork until the run ends or waits."""
@@ -124,10 +129,19 @@ class Lines:
 
     async def _some_that_ended(self) -> list[asyncio.Task[Any]]:
         """All that have ended since the last time, also those that began only then; at least one."""
-        ended = [await self._ended.get()]
+        ended = [await self._next_that_ends()]
         while not self._ended.empty():
             ended.append(self._ended.get_nowait())
         return ended
+
+    async def _next_that_ends(self) -> asyncio.Task[Any]:
+        """The next; before it, what branches have ended with is written where it takes longer."""
+        if self._is_unkept:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(KEEP_WITHIN):
+                    return await self._ended.get()
+            await self._put(())
+        return await self._ended.get()
 
     def _take(self, line: str, outcome: LineOutcome, root: str) -> Outcome | None:
         """Takes what became of a line; gives what ends the run, if it does."""
@@ -165,6 +179,7 @@ class Lines:
     def _branch_ended(self, line: str, outcome: BranchEnded) -> None:
         fork = self._forks[line]
         fork.ends[line] = outcome
+        self._is_unkept = True
         if fork.is_over:
             self._begin(fork.line, joined={fork.interrupt_id: fork.joined()})
 
@@ -191,7 +206,11 @@ class Lines:
         """Puts what was asked, while others go on; the last questions wait for the run to be parked."""
         if self._tasks and self._unopened:
             asks, self._unopened = self._unopened, []
-            await self._desk.open(asks)
+            await self._put(asks)
+
+    async def _put(self, asks: Sequence[Ask]) -> None:
+        self._is_unkept = False
+        await self._desk.open(asks)
 
     async def _wound_down(self, end: Outcome) -> Outcome:
         """Lets calls in flight end; nothing new begins in any line."""

@@ -204,9 +204,9 @@ class _Advance:
         return wrote
 
     async def open(self, asks: Sequence[Ask]) -> None:
-        """Opens pauses while the run goes on, with everything that is unwritten."""
+        """Opens pauses, if any, while the run goes on, with everything that is unwritten."""
         async with self.journal.writing:
-            self.opened = True
+            self.opened = self.opened or bool(asks)
             await self.save(asks)
         self._post()
 

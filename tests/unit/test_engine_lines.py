@@ -16,9 +16,10 @@ class Desk:
 
     def __init__(self) -> None:
         self.news = asyncio.Queue[Mapping[str, Answer]]()
+        self.put = asyncio.Queue[Sequence[Ask]]()
 
     async def open(self, asks: Sequence[Ask]) -> None:
-        raise AssertionError("nothing is asked anew")
+        self.put.put_nowait(asks)
 
     async def decided(self) -> Mapping[str, Answer]:
         return await self.news.get()
@@ -46,3 +47,23 @@ async def test_a_decision_that_comes_while_its_line_is_being_looked_at_wakes_the
 
 def ended(output: Json) -> BranchEnded:
     return BranchEnded(output=output, left_out=False, said={}, secrets={}, decided=False)
+
+
+async def test_the_end_of_a_branch_is_kept_while_its_sibling_still_runs() -> None:
+    desk, release = Desk(), asyncio.Event()
+
+    async def run_line(now: LineNow) -> LineOutcome:
+        if now.joined:
+            return Ended(output="joined", shown_output="joined")
+        if now.line == "root/slow":
+            await release.wait()
+        return ended(now.line)
+
+    lines = Lines(run_line, desk, {}, asyncio.Event())
+    branches = {"root/slow": "slow", "root/quick": "quick"}
+    fork = Forked(interrupt_id="f", branches=branches, given={"value": "x"})
+    driving = asyncio.create_task(lines.drive("root", fork))
+    async with asyncio.timeout(15):
+        assert not await desk.put.get()
+        release.set()
+        assert isinstance(await driving, Ended)
