@@ -134,6 +134,12 @@ class EngineRun:
         self.answers[str(self.ask.interrupt_id)] = settled.answer
         return await self.go()
 
+    async def override(self, output: Json) -> "EngineRun":
+        return await self.decide(Verdict(approved=True, override_output=output))
+
+    async def settle_override(self, output: Json) -> Settled:
+        return await self.settle(Verdict(approved=True, override_output=output))
+
     async def fill(self, value: Json, feedback: str | None = None) -> "EngineRun":
         return await self.decide(Value(value=value, feedback=feedback))
 

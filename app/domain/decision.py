@@ -2,11 +2,21 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final, TypeAlias, cast
 
 from app.domain.json import Json, pointer_token
 from app.domain.pause import PauseKind
 from app.errors import FieldError, Invalid
+
+
+class Unchanged(Enum):
+    """Stands where nothing is put in the place of an output: null may be an output of its own."""
+
+    UNCHANGED = "unchanged"
+
+
+UNCHANGED: Final = Unchanged.UNCHANGED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,7 +25,7 @@ class Verdict:
 
     approved: bool
     override_arguments: Json = None
-    override_output: Json = None
+    override_output: Json | Unchanged = UNCHANGED
     feedback: str | None = None
 
 
@@ -108,7 +118,7 @@ def _verdict(body: dict[str, Json], feedback: str | None) -> Decision:
     return Verdict(
         approved=approved,
         override_arguments=body.get("override_arguments"),
-        override_output=body.get("override_output"),
+        override_output=body.get("override_output", UNCHANGED),
         feedback=feedback,
     )
 

@@ -50,7 +50,8 @@ class Answer:
     """A valid decision, in the one form that the row keeps and the engine is resumed with.
 
     `approved` is false for a rejection and for a declined question. `arguments` are the effective ones,
-    where they were overridden; `edited` the ones sent. True values: only the engine reads this.
+    where they were overridden; `edited` the ones sent. `output` stands for the one that was shown where
+    `has_output` says so: it may be null. True values: only the engine reads this.
     """
 
     approved: bool
@@ -59,6 +60,7 @@ class Answer:
     shape: str  # verdict | value | action
     arguments: Json = None
     edited: Json = None
+    has_output: bool = False
     output: Json = None
     value: Json = None
     action: str | None = None

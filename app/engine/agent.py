@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any, cast
 
 from langgraph.graph import START, StateGraph
@@ -145,7 +146,7 @@ class _Agent:
         if answer.calls:
             return self._proposed(turn, state, messages, answer, drive)
         messages.append(_said(answer, []))
-        return self._answered(turn, messages, answer, drive)
+        return self._answered(turn, messages, answer, state, drive)
 
     def _first_messages(self, state: AgentState, drive: Drive) -> list[Message]:
         """The work, as the agent reads it."""
@@ -228,7 +229,12 @@ class _Agent:
         return Command(goto=sent or "model", update=update)
 
     def _answered(
-        self, turn: Turn, messages: list[Message], answer: ModelAnswer, drive: Drive
+        self,
+        turn: Turn,
+        messages: list[Message],
+        answer: ModelAnswer,
+        state: AgentState,
+        drive: Drive,
     ) -> Next:
         try:
             value = dump(self._step.output, self._step.answer(self._bare(answer.text)))
@@ -239,7 +245,8 @@ class _Agent:
             again = [*messages, Message(role="user", text=remark)]
             update = {"messages": again, "turn": turn.turn + 1, "calls": [], "outcomes": None}
             return Command(goto="model", update=update)
-        secrets = secrets_said(messages, self._seat.tools)
+        given = state.get("secrets", {}).values()
+        secrets = sorted({*secrets_said(messages, self._seat.tools), *chain.from_iterable(given)})
         if self._alone:
             steps.completed(drive, self._seat.place, value, secrets)
         return Command(update={"value": value} | self._remembered(turn, messages, secrets))
@@ -273,7 +280,12 @@ class _Agent:
         for before, after in zip(calls, settled, strict=True):
             if "result" in after and "result" not in before:
                 booking.call_settled(drive, self._seat, after)
-        return self._onward(settled, state, calls)
+        onward = self._onward(settled, state, calls)
+        given = self._seat.tool(asking["tool"]).secrets(answer.arguments)
+        if not given:
+            return onward
+        secrets = {"secrets": {place_of(asking): sorted(given)}}
+        return Command(goto=onward.goto, update=cast("dict[str, Json]", onward.update) | secrets)
 
     async def tool(self, state: SentCall, drive: Drive) -> dict[str, Json]:
         """Runs one call, beside the others of its turn."""

@@ -13,12 +13,12 @@ from app.domain.json import Json
 from app.domain.pause import Answer
 from app.engine.drive import Drive, Fork, LineCancelled
 from app.engine.faults import reason_of
-from app.engine.frames import Frame, changed, frame_of
+from app.engine.frames import Frame, changed, frame_of, remarked
 from app.engine.routing import ModelChoice
 from app.engine.served import StepPlace
 from app.engine.state import LineState
 from app.engine.step_asks import StepAsk, gate_ask, review_ask, route_ask
-from app.engine.stepping import Next, Stepping, rejected_by, reviewed
+from app.engine.stepping import Next, Stepping, known_secrets, rejected_by, reviewed
 
 
 class InnerStepping(Stepping):
@@ -176,7 +176,7 @@ class LoopStepping(InnerStepping):
             raise AssertionError("only a loop with after_each= has this node")
         place, output = self.at_now(state.get("frames", {}), drive), state.get("value")
         answer = self.asked(
-            drive, review_ask(review, place, output, secrets=drive.secrets, at="each")
+            drive, review_ask(review, place, output, secrets=known_secrets(state, drive), at="each")
         )
         if answer.approved:
             return Command(goto=self.done_label, update={"value": reviewed(answer, output)})
@@ -207,7 +207,12 @@ class ParallelStepping(Stepping):
         place = self.at_now(state.get("frames", {}), drive)
         drive.forking = Fork(
             branches={f"{place.path}/{each.name}": each.name for each in node.steps},
-            given={"value": state.get("value"), "decided": state.get("decided", False)},
+            given={
+                "value": state.get("value"),
+                "decided": state.get("decided", False),
+                "frames": remarked(state.get("frames", {})),
+                "secrets": state.get("secrets", {}),
+            },
         )
         joined = interrupt({"place": f"{place.path}#fork"})
         drive.forking = None

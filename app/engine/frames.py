@@ -46,6 +46,16 @@ def left(frames: Frames, path: str) -> dict[str, Frame]:
     return {key: each for key, each in frames.items() if key != path and not key.startswith(inside)}
 
 
+def remarked(frames: Frames) -> dict[str, Frame]:
+    """What a branch has to know of the steps around it: what was said about them."""
+    names = ("was_rejected", "feedback", "previous")
+    return {
+        path: cast("Frame", {name: frame.get(name) for name in names})
+        for path, frame in frames.items()
+        if frame.get("was_rejected")
+    }
+
+
 def place_of(path: str, frames: Frames, root: str, base: str) -> str:
     """The place of a step now. `root` is the path its line begins at, `base` the place of that."""
     return row_of(path, frames, root, base) + _marks(frame_of(frames, path))

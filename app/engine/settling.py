@@ -3,20 +3,23 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
+from functools import partial
 from typing import Any, cast
 from uuid import UUID
 
-from jsonschema import Draft202012Validator, FormatChecker
+from jsonschema import Draft202012Validator, FormatChecker, validators
 from jsonschema.exceptions import ValidationError as SchemaFault
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from app.domain.decision import (
     MAX_BY,
     MAX_FEEDBACK,
+    UNCHANGED,
     Action,
     Decision,
     Decline,
     InvalidDecision,
+    Unchanged,
     Value,
     Verdict,
     one_line,
@@ -61,10 +64,12 @@ class Answering:
         feedback = one_line(decision.feedback, MAX_FEEDBACK) if decision.feedback else None
         return cls(who=Decider(by=one_line(decider.by, MAX_BY), via=decider.via), feedback=feedback)
 
-    def verdict(self, approved: bool, *, output: Json = None, shown_output: Json = None) -> Settled:
-        answer = _answer(self.who, self.feedback, shape="verdict", approved=approved, output=output)
-        shown = {} if output is None else {"override_output": shown_output}
-        return _settled(answer, **shown)
+    def verdict(self, approved: bool) -> Settled:
+        return _settled(_answer(self.who, self.feedback, shape="verdict", approved=approved))
+
+    def overridden(self, output: Json, *, shown: Json) -> Settled:
+        answer = _answer(self.who, self.feedback, shape="verdict", has_output=True, output=output)
+        return _settled(answer, override_output=shown)
 
     def value(self, value: Json, *, shown: Json) -> Settled:
         return _settled(_answer(self.who, self.feedback, shape="value", value=value), value=shown)
@@ -111,7 +116,7 @@ def _verdict(
     pause: OpenPause, decision: Decision, tool: ServedTool, who: Decider, feedback: str | None
 ) -> Settled:
     match decision:
-        case Verdict(override_output=output) if output is not None:
+        case Verdict(override_output=output) if output is not UNCHANGED:
             raise wrong("/override_output", "an approval of a call takes no output")
         case Verdict(approved=True, override_arguments=None):
             return _settled(_answer(who, feedback, shape="verdict", digest=pause.digest))
@@ -132,7 +137,7 @@ def _overridden(
     if not isinstance(edited, dict):
         raise wrong("/override_arguments", "must be an object with all arguments")
     arguments = restore(cast("Json", edited), secret["arguments"], tool.schema)
-    read = read_value(tool.tool.read_offered, arguments, "/override_arguments", tool.schema)
+    read = read_value(_reader(tool), arguments, "/override_arguments", tool.schema)
     effective = tool.written_out(arguments, read)
     answer = _answer(
         who,
@@ -147,6 +152,13 @@ def _overridden(
         "effective_arguments": tool.shown(effective),
     }
     return _settled(answer, **shown)
+
+
+def _reader(tool: ServedTool) -> Callable[[Json], BaseModel]:
+    """Reads all arguments that a model gives. Who puts others in their place has to name them right."""
+    if tool.tool.form is not None:
+        return tool.tool.read_offered
+    return partial(tool.tool.read_arguments, closed=True)
 
 
 def _filled(
@@ -207,7 +219,10 @@ def _acted(decision: Decision, tool: ServedTool, who: Decider, feedback: str | N
 
 def _refused(decision: Decision, who: Decider, feedback: str | None) -> Settled:
     match decision:
-        case Decline() | Verdict(approved=False, override_arguments=None, override_output=None):
+        case (
+            Decline()
+            | Verdict(approved=False, override_arguments=None, override_output=Unchanged())
+        ):
             return _settled(_answer(who, feedback, shape="value", approved=False))
         case _:
             raise wrong("", "this pause takes a value, or approved: false")
@@ -268,7 +283,7 @@ def _check_schema(value: Json, schema: Schema) -> None:
 
 
 def _faults(value: Json, schema: Schema) -> Iterator[FieldError]:
-    validator = Draft202012Validator(schema, format_checker=_FORMATS)
+    validator = _Validator(schema, format_checker=_FORMATS)
     for fault in cast("Iterator[SchemaFault]", validator.iter_errors(value)):
         path = "".join(f"/{pointer_token(str(part))}" for part in fault.absolute_path)
         yield FieldError(pointer=f"/value{path}", message=_words(fault))
@@ -294,6 +309,15 @@ def _words(fault: SchemaFault) -> str:
             return f"must satisfy {rule}: {allowed}"
 
 
+def _is_integer(checker: object, value: object) -> bool:
+    """An integer as types read it: 1.0 is none, though JSON Schema says so."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+_Validator: type[Draft202012Validator] = validators.extend(
+    Draft202012Validator,
+    type_checker=Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer),
+)
 _FORMATS = FormatChecker(formats=())
 
 for _name, _type in {

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from app.authoring.gates import AskInput
 from app.authoring.shape import adapter_of, dump, load, schema_of
 from app.authoring.step import Node, RouterNode
-from app.domain.decision import Action, Decision, Decline, Value, Verdict
+from app.domain.decision import Action, Decision, Decline, Unchanged, Value, Verdict
 from app.domain.json import Json
 from app.domain.masking import mask, restore
 from app.domain.pause import Answer, PauseKind, Settled
@@ -42,7 +42,7 @@ def settle_step(pause: OpenPause, decision: Decision, node: Node, decider: Decid
 
 
 def _reviewed(pause: OpenPause, decision: Verdict, node: Node, answering: Answering) -> Settled:
-    if decision.override_output is None:
+    if isinstance(decision.override_output, Unchanged):
         return answering.verdict(decision.approved)
     if not decision.approved:
         raise wrong("/override_output", "only an approval can override")
@@ -55,7 +55,7 @@ def _reviewed(pause: OpenPause, decision: Verdict, node: Node, answering: Answer
         "/override_output",
         schema,
     )
-    return answering.verdict(True, output=output, shown_output=mask(output, schema))
+    return answering.overridden(output, shown=mask(output, schema))
 
 
 def _filled(pause: OpenPause, value: Json, node: Node, answering: Answering) -> Settled:

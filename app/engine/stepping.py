@@ -18,16 +18,16 @@ from langgraph.types import Command, interrupt
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from app.authoring.gates import AskError, AskInput, Confirm, Review
-from app.authoring.shape import load
+from app.authoring.shape import adapter_of, load, schema_of
 from app.authoring.step import Node
 from app.domain.json import Json
-from app.domain.masking import scrub
+from app.domain.masking import scrub, secrets_in
 from app.domain.pause import Answer
 from app.engine import steps
 from app.engine.drive import Drive, LineCancelled, LineFailed, expired, step_outside
 from app.engine.faults import reason_of
 from app.engine.frames import Frame, changed, frame_of, left, place_of, row_of
-from app.engine.served import StepPlace
+from app.engine.served import Schema, StepPlace
 from app.engine.state import LineState
 from app.engine.step_asks import StepAsk, error_ask, gate_ask, review_ask
 from app.engine.step_settling import decided_at_once, inputs_of
@@ -125,10 +125,14 @@ class Stepping:
             answer = self.asked(drive, question)
             if not answer.approved:
                 return self.turned_down(gate.on_reject, answer, state, drive)
+            update: dict[str, Json] = {}
             if isinstance(gate, AskInput):
                 inputs = [*frame_of(frames, self.path).get("inputs", []), answer.value]
                 frames = changed(frames, self.path, inputs=inputs)
-            update = {"frames": frames, **self.handed(frames, drive)}
+                update = noted_secrets(
+                    question.place, answer.value, schema_of(adapter_of(gate.model))
+                )
+            update |= {"frames": frames, **self.handed(frames, drive)}
             return Command(goto=goto, update=update)
 
         return ask
@@ -172,7 +176,9 @@ class Stepping:
         review = cast("Review", self.node.after)
         answer = self.asked(
             drive,
-            review_ask(review, self.at_now(frames, drive), output, secrets=drive.secrets),
+            review_ask(
+                review, self.at_now(frames, drive), output, secrets=known_secrets(state, drive)
+            ),
         )
         if answer.approved:
             return self.leave(state, reviewed(answer, output), drive)
@@ -206,7 +212,7 @@ class Stepping:
         question = error_ask(
             ask,
             self.at_now(frames, drive),
-            {**failure, "message": scrub(str(failure["message"]), drive.secrets)},
+            failure,
             may_retry=tried < ask.max_retries,
             may_skip=self.node.skippable,
         )
@@ -245,9 +251,14 @@ class Stepping:
     def leave(self, state: LineState, output: Json, drive: Drive) -> Next:
         """Goes on with the output in hand."""
         frames = state.get("frames", {})
-        attempts = _attempts(frames, self.path)
-        steps.completed(drive, self.at(frames, drive), output, attempts=attempts)
-        update = {"value": output, "frames": left(frames, self.path), "failure": None}
+        attempts, place = _attempts(frames, self.path), self.at(frames, drive)
+        steps.completed(drive, place, output, known_secrets(state, drive), attempts=attempts)
+        update: dict[str, Json] = {
+            "value": output,
+            "frames": left(frames, self.path),
+            "failure": None,
+            **noted_secrets(place.path, output, place.output_schema),
+        }
         return Command(goto=self._around.leads_to, update=update)
 
     def skipped(self, state: LineState, drive: Drive) -> Next:
@@ -279,13 +290,14 @@ class Stepping:
     def _failing(self, failure: dict[str, Json], state: LineState, drive: Drive) -> Next:
         frames = state.get("frames", {})
         steps.failed(drive, self.at(frames, drive), attempts=_attempts(frames, self.path))
-        message = scrub(str(failure["message"]), drive.secrets)
+        message = scrub(str(failure["message"]), known_secrets(state, drive))
         told = {**failure, "message": message, "step": self.at(frames, drive).path}
         return Command(goto=self.failed_label, update={"failure": told})
 
     def broken(self, code: str, message: str, state: LineState, drive: Drive) -> LineFailed:
         """This attempt's failure."""
-        return LineFailed(code, message, step=self.now(state, drive))
+        told = scrub(message, known_secrets(state, drive))
+        return LineFailed(code, told, step=self.now(state, drive))
 
     # ── What nodes need ──────────────────────────────────────────────────────────────────────────
 
@@ -348,9 +360,20 @@ class Stepping:
             raise self.broken("invalid_input", reason_of(error), state, drive) from error
 
 
+def noted_secrets(place: str, value: Json, schema: Schema) -> dict[str, Json]:
+    """What the line remembers of sensitive values in a value, if there are any."""
+    found = secrets_in(value, schema)
+    return {"secrets": {place: sorted(found)}} if found else {}
+
+
+def known_secrets(state: LineState, drive: Drive) -> frozenset[str]:
+    """The sensitive values that the line has come upon: none of them is shown in any text."""
+    return drive.secrets.union(*state.get("secrets", {}).values())
+
+
 def reviewed(answer: Answer, output: Json) -> Json:
     """The output as it stands after its review."""
-    return output if answer.output is None else answer.output
+    return answer.output if answer.has_output else output
 
 
 def rejected_by(answer: Answer) -> str:

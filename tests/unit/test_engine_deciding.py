@@ -330,3 +330,23 @@ async def test_a_rejection_leaves_no_call_without_an_answer_in_the_next_request(
     await paused.restarted().reject()
     roles = [message.role for message in requests[-1].messages]
     assert roles == ["system", "user", "assistant", "tool", "tool"]
+
+
+class Parcel(BaseModel):
+    town: str
+    weight: int = 1
+
+
+@tool(channel=approvers)
+async def ship(parcel: Parcel) -> str:
+    """Ships a parcel."""
+    return f"{parcel.town} {parcel.weight}"
+
+
+async def test_an_override_that_names_a_field_wrongly_is_refused_also_where_models_are_lenient():
+    paused = await run(workflow(ship, model=script(call_tool(ship, Parcel(town="Rome")))))
+    with pytest.raises(InvalidDecision) as refused:
+        await paused.approve(override_arguments={"town": "Oslo", "wieght": 2})
+    assert [each.pointer for each in refused.value.fields] == ["/override_arguments/wieght"]
+    await paused.approve(override_arguments={"town": "Oslo", "weight": 2})
+    assert str(paused.output).startswith("Oslo 2")

@@ -165,6 +165,8 @@ async def test_a_model_has_a_person_fill_in_values():
         {"day": "2030-01-31"},
         {"day": "soon", "seats": 1},
         {"day": "2030-01-31", "seats": "1"},
+        {"day": "2030-01-31", "seats": 1.0},
+        {"day": "2030-01-31", "seats": True},
     ):
         with pytest.raises(InvalidDecision):
             await started.settle(Value(value=wrong))
@@ -176,3 +178,17 @@ async def test_a_model_has_a_person_fill_in_values():
 async def test_a_person_may_decline_to_answer_a_model():
     started = await run(workflow(ask_user, model=script(call_tool(ask_user, "Who?"))))
     assert (await started.decide(Decline())).output == "Tool error: declined by alice"
+
+
+async def test_a_secret_that_was_filled_in_is_in_no_text_that_anybody_reads():
+    telling = tool(channel=approvers, fill=["iban"])(telling_pay)
+    started = await calling({"customer": "C-1"}, called=telling).go()
+    ended = await started.restarted().decide(Value(value={"iban": "DE12345"}))
+    assert ended.output == "paid to DE12345"
+    assert ended.ended.shown_output == "paid to ***"
+    assert ended.steps["work/assistant"].shown_output == "paid to ***"
+
+
+async def telling_pay(customer: str, iban: Annotated[str, Sensitive]) -> str:
+    """Pays a customer, and says too much."""
+    return f"paid to {iban}"
