@@ -314,7 +314,7 @@ def _is_integer(checker: object, value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-_Validator: type[Draft202012Validator] = validators.extend(
+_Validator: type[Draft202012Validator] = cast("Any", validators).extend(
     Draft202012Validator,
     type_checker=Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer),
 )
