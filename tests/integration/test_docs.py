@@ -24,7 +24,7 @@ import pytest
 from app.api import document
 from app.errors import SignoffError
 from app.settings import Settings
-from tests.service import Api, free_port, rejection
+from tests.service import Api, approval, free_port, rejection
 from tests.serving import service
 
 ROOT = Path(__file__).parents[2]
@@ -84,6 +84,25 @@ async def test_the_steps_of_the_writers_page_go_on_after_a_pause(database_url: s
 
     said = "URGENT ann: Settled: Tool error: the call was rejected by maria"
     assert run["output"] == {"text": said}, run["error"]
+
+
+async def test_the_letter_of_the_writers_page_goes_through_every_kind_of_step(
+    database_url: str,
+) -> None:
+    apologies = _run(WRITING)["apologies"]
+    given = {"guest": "ann", "text": "The shower was cold."}
+    async with service(database_url, [apologies]) as served:
+        api = Api(served.client)
+        run = await api.started("apologies", given)
+        run = await api.decided(run["pause"], {"value": {"tone": "kind"}, "by": "maria"})
+        run = await api.decided(run["pause"], rejection("maria", feedback="Come back!"))
+        run = await api.decided(run["pause"], approval("maria"))
+        run = await api.decided(run["pause"], approval("maria"))
+
+    kinds = [each["kind"] for each in run["pauses"]]
+    assert kinds == ["input", "review", "review", "confirmation"]
+    said = "mailed: Dear ann, a kind word about it: sorry! Come back! A gift is waiting for you."
+    assert run["output"] == {"archive": len(said), "reception": "mailed"}, run["error"]
 
 
 def _run(page: Path) -> dict[str, Any]:
