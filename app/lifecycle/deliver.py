@@ -27,7 +27,7 @@ from app.storage.runs import Key
 
 log = logging.getLogger(__name__)
 
-AT_ONCE = 32
+AT_ONCE = 256
 """How many notices one worker sends at the same time."""
 
 PER_ADDRESS = 4

@@ -68,10 +68,6 @@ async def start(
         return _replay(principal.tenant, row.thread_id, row.resource)
     program = site.catalog.named(request.workflow)
     checked = program.check_input(request.input)
-    if request.creates:
-        await threads.create(
-            site.database, principal.tenant, request.thread_id, workflow=None, metadata={}, key=None
-        )
     run = RunRef(tenant=principal.tenant, thread_id=request.thread_id, run_id=run_id)
     try:
         return await _start(site, program, checked, request, run, key)
@@ -104,7 +100,7 @@ async def _start(
     )
     with site.hands.slot() as slot:
         worker = slot and slot.worker
-        started = await _write(site, new, worker, key, supersedes=request.supersedes)
+        started = await _write(site, new, worker, key, request)
         if slot and started.lease:
             fresh = Fresh(
                 input=new.input,
@@ -127,7 +123,7 @@ async def _start(
 
 
 async def _write(
-    site: Site, new: NewRun, worker: str | None, key: Key | None, *, supersedes: bool
+    site: Site, new: NewRun, worker: str | None, key: Key | None, request: StartRequest
 ) -> Started:
     """Writes the run, and why not if it cannot be."""
 
@@ -137,11 +133,22 @@ async def _write(
         )
 
     started = await write(site.database)
-    if started is None and supersedes:
+    if request.creates:
+        while started is None and await _made(site, new.run):
+            started = await write(site.database)  # unless it was deleted again meanwhile
+    if started is None and request.supersedes:
         started = await _supersede(site, new.run, write)
     if started is None:
         raise await _not_free(site, new.run)
     return started
+
+
+async def _made(site: Site, run: RunRef) -> bool:
+    """Makes the run's thread; False if it is there."""
+    made = await threads.create(
+        site.database, run.tenant, run.thread_id, workflow=None, metadata={}, key=None
+    )
+    return made is not None
 
 
 async def _supersede(

@@ -22,24 +22,27 @@ class DueDelivery:
     event_sequence: int
     channel: str | None
     callback: Json
+    host: str
     workflow: str
     attempt: int
     at: datetime
 
     @property
     def address(self) -> str:
-        """What may be slow on its own: a channel, or one thread's callback."""
-        return self.channel or self.run.thread_id
+        """What may be slow on its own: a channel, or the host of a run's own callback."""
+        return self.channel or self.host
 
 
 # At most $4 an address, so that a slow one cannot fill the hands of a worker; the attempt counts from here,
 # and its claim ends by the clock if the worker does.
 _CLAIM = """
-with due as (
-  select thread_id, id, row_number() over (partition by coalesce(channel, thread_id) order by next_attempt_at) n
-  from deliveries
-  where status = 'pending' and next_attempt_at <= clock_timestamp()
-    and coalesce(channel, thread_id) <> all($3::text[])
+with ripe as (
+  select d.thread_id, d.id, d.next_attempt_at, coalesce(d.channel, {host}) as address
+  from deliveries d join runs r on r.thread_id = d.thread_id and r.id = d.run_id
+  where d.status = 'pending' and d.next_attempt_at <= clock_timestamp()
+), due as (
+  select thread_id, id, row_number() over (partition by address order by next_attempt_at) n
+  from ripe where address <> all($3::text[])
 ), picked as (
   select d.thread_id, d.id from deliveries d join due on due.thread_id = d.thread_id and due.id = d.id
   where due.n <= $4 and d.status = 'pending' and d.next_attempt_at <= clock_timestamp()
@@ -52,8 +55,8 @@ from picked p, runs r, events e
 where d.thread_id = p.thread_id and d.id = p.id and r.thread_id = d.thread_id and r.id = d.run_id
   and e.thread_id = d.thread_id and e.tenant = d.tenant and e.sequence = d.event_sequence
 returning d.id, d.thread_id, d.tenant, d.run_id, d.pause_id, d.event_type, d.event_sequence, d.channel,
-          d.attempts, r.callback, r.workflow, e.at
-"""
+          d.attempts, r.callback, coalesce({host}, '') as host, r.workflow, e.at
+""".format(host="substring(r.callback->>'url' from '^[a-z]+://([^/?#]*)')")
 
 _RECORD = """
 with mine as (
@@ -103,6 +106,7 @@ async def claim_due(
             event_sequence=row["event_sequence"],
             channel=row["channel"],
             callback=row["callback"],
+            host=row["host"],
             workflow=row["workflow"],
             attempt=row["attempts"],
             at=row["at"],

@@ -6,13 +6,17 @@ import pytest
 from pydantic import BaseModel, SecretStr
 
 from app.authoring import (
+    AskError,
+    AskInput,
     AskRequest,
     Channel,
     ModelRequest,
     Question,
     Reply,
+    Review,
     ScriptedModel,
     Sensitive,
+    Step,
     StepContext,
     ToolContext,
     Workflow,
@@ -20,7 +24,7 @@ from app.authoring import (
     reply_with,
     tool,
 )
-from app.domain.decision import InvalidDecision, Value, Verdict
+from app.domain.decision import Action, InvalidDecision, Value, Verdict
 from app.engine.program import InvalidInput, Program
 from tests.engine_runs import EngineRun, approvers, run, script, workflow
 
@@ -237,3 +241,34 @@ async def test_a_model_that_echoes_a_sensitive_argument_does_not_tell_it_to_peop
     await asked.approve()
     assert asked.ended.shown_output == "Logged in with ***."
     assert asked.steps["work/assistant"].shown_output == "Logged in with ***."
+
+
+async def ask_for_login(context: StepContext, value: str) -> Login:
+    return context.input(Login)
+
+
+async def fail_with(context: StepContext, login: Login) -> Login:
+    raise PermissionError(f"cannot log in with {login.password}")
+
+
+async def test_what_was_filled_in_or_put_right_is_struck_out_of_a_later_failure() -> None:
+    steps = [
+        Step(
+            "ask",
+            ask_for_login,
+            before=AskInput("Which login?", Login, channel=approvers),
+            after=Review("Is it right?", channel=approvers),
+        ),
+        Step("try", fail_with, on_error=AskError("What now?", channel=approvers)),
+    ]
+    served = Workflow("door", version="1", input=str, steps=steps, channels=[approvers])
+    begun = await run(served, "work")
+    await begun.decide(Value(value={"name": "bob", "password": SECRET}))
+    right = Verdict(approved=True, override_output={"name": "bob", "password": "swordfish"})
+    await begun.restarted().decide(right)
+    assert begun.ask.shown["error"]["message"] == "cannot log in with ***"
+    await begun.restarted().decide(Action(action="fail"))
+    assert begun.error.message == "cannot log in with ***"
+    shown = repr([(each.steps, each.events) for each in begun.facts if each.steps])
+    assert "swordfish" not in repr([ask.shown for ask in begun.asks])
+    assert "shown_output={'name': 'bob', 'password': '***'}" in shown
