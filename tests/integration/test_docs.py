@@ -149,8 +149,9 @@ async def tell(story: list[Block], database_url: str, *, folder: Path) -> None:
         opening, *story = story
         scenes = list(takewhile(lambda block: not block.starts_the_service, story))
         story = story[len(scenes) :]
-        async with _beside(_at(opening.text, port, bot_port), environment, folder):
-            await _answers(f"http://127.0.0.1:{port}/readyz")
+        script = _at(opening.text, port, bot_port)
+        async with _beside(script, environment, folder) as service:
+            await _answers(f"http://127.0.0.1:{port}/readyz", service)
             for scene in scenes:
                 output = await _shell(_at(scene.text, port, bot_port), environment, folder)
                 _check(scene, output)
@@ -158,17 +159,17 @@ async def tell(story: list[Block], database_url: str, *, folder: Path) -> None:
 
 def _at(text: str, port: int, bot_port: int) -> str:
     """The block as it runs here: on ports that are free, with the Python that runs the tests."""
+    serve = f"exec {SIGNOFF} serve --port {port}"
     here = {
-        "make run": "SIGNOFF_WORKFLOWS=examples.errands:errands .venv/bin/signoff serve",
-        ".venv/bin/signoff serve": f"exec {SIGNOFF} serve --port {port}",
+        "make run": f"SIGNOFF_WORKFLOWS=examples.errands:errands {serve}",
+        ".venv/bin/signoff serve": serve,
         ".venv/bin/python": sys.executable,
         "127.0.0.1:8000": f"127.0.0.1:{port}",
         "127.0.0.1:9000": f"127.0.0.1:{bot_port}",
         "--port 9000": f"--port {bot_port}",
     }
-    for shown, run in here.items():
-        text = text.replace(shown, run)
-    return text
+    shown = "|".join(re.escape(each) for each in here)
+    return re.sub(shown, lambda found: here[found[0]], text)
 
 
 @asynccontextmanager
@@ -189,9 +190,10 @@ async def _beside(
             os.killpg(process.pid, signal.SIGKILL)
 
 
-async def _answers(url: str) -> None:
+async def _answers(url: str, service: asyncio.subprocess.Process) -> None:
     async with httpx.AsyncClient() as client:
         while True:
+            assert service.returncode is None, "the service has ended"
             with suppress(httpx.TransportError):
                 if (await client.get(url)).is_success:
                     return
