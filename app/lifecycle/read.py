@@ -7,7 +7,8 @@ from typing import Any
 from app.domain.ids import DeliveryId, PauseId, RunId, ThreadId
 from app.domain.pause import PauseStatus
 from app.domain.principal import Principal
-from app.domain.run import SETTLED, WAITING_FOR_ANSWER, WAITING_FOR_APPROVAL, RunRef
+from app.domain.run import ENDED, SETTLED, WAITING_FOR_ANSWER, WAITING_FOR_APPROVAL, RunRef
+from app.domain.step import status_in_ended_run
 from app.errors import NotFound
 from app.lifecycle.cancel import RunNotFound
 from app.lifecycle.decide import PauseNotFound
@@ -167,7 +168,7 @@ def run_view(row: View, base_url: str) -> View:
         "stop_reason": row["stop_reason"] or (first_open and _waiting_for(first_open)),
         "pause": first_open,
         "pauses": shown,
-        "steps": row["steps"],
+        "steps": _steps_view(row),
         "usage": row["usage"],
         "metadata": row["metadata"],
         "requested_by": row["requested_by"],
@@ -175,6 +176,18 @@ def run_view(row: View, base_url: str) -> View:
         "started_at": row["started_at"],
         "finished_at": row["finished_at"],
     }
+
+
+def _steps_view(row: View) -> list[View]:
+    """The steps as they went; none is running in a run that has ended."""
+    if row["status"] not in ENDED:
+        return row["steps"]
+    error: View = row["error"] or {}
+    failed_at = error.get("step")
+    return [
+        {**step, "status": status_in_ended_run(step["status"], step["path"], failed_at)}
+        for step in row["steps"]
+    ]
 
 
 def _waiting_for(pause: View) -> str:
