@@ -58,6 +58,8 @@ class ConditionStepping(Stepping):
         drive = runtime.context
         drive.check()
         when = cast("ConditionNode", self.node).when
+        if frame_of(state.get("frames", {}), self.path).get("was_turned_down"):
+            return Command(goto=self.otherwise)
         if when is None:
             return Command(goto=self.then)
         typed = load(when.input, state.get("value"))
@@ -79,7 +81,8 @@ class ConditionStepping(Stepping):
 
     def turned_down(self, means: str, answer: Answer, state: LineState, drive: Drive) -> Next:
         if means == "else" and answer.action != "fail":
-            return Command(goto=self.otherwise)
+            frames = changed(state.get("frames", {}), self.path, was_turned_down=True)
+            return Command(goto=self.otherwise, update={"frames": frames})
         return super().turned_down(means, answer, state, drive)
 
 

@@ -24,6 +24,7 @@ class Frame(TypedDict, total=False):
     feedback: str | None
     previous: Json
     was_rejected: bool
+    was_turned_down: bool  # a condition, whose other branch is taken however often it is run
     routes: list[str]
 
 

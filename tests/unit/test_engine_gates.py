@@ -14,6 +14,7 @@ from app.authoring import (
     ModelRequest,
     Parallel,
     Reply,
+    Review,
     ScriptedModel,
     Step,
     StepContext,
@@ -179,6 +180,18 @@ async def test_a_rejection_with_else_takes_otherwise_whatever_when_says() -> Non
     paused = await run(condition([], when=yes, before=instead("else")))
     await paused.restarted().reject()
     assert paused.output == "work>otherwise>c"
+
+
+@pytest.mark.parametrize("look", [None, yes])
+async def test_a_rejected_condition_stays_rejected_when_its_output_is_made_again(look: Any) -> None:
+    ran: Ran = []
+    review = Review("Good?", channel=approvers)
+    paused = await run(condition(ran, when=look, before=instead("else"), after=review))
+    await paused.restarted().reject()
+    await paused.restarted().reject()
+    await paused.restarted().approve()
+    assert paused.output == "work>otherwise>c"
+    assert ran == ["otherwise", "otherwise", "c"]
 
 
 async def test_a_rejected_condition_is_left_out_as_a_whole() -> None:
