@@ -47,11 +47,20 @@ def adapter_of(annotation: Any) -> TypeAdapter[Any]:
 
 def dump(adapter: TypeAdapter[Any], value: Any) -> Json:
     """`value` as JSON that `load` restores. Raises where it is not of its type or not JSON."""
-    plain = adapter.dump_python(
-        value, mode="json", by_alias=True, round_trip=True, warnings="error"
-    )
+    try:
+        plain = adapter.dump_python(
+            value, mode="json", by_alias=True, round_trip=True, warnings="error"
+        )
+    except UnicodeDecodeError as error:
+        raise ValueError(_NO_TEXT) from error
     check_json(plain)
     return plain
+
+
+_NO_TEXT = (
+    "bytes that are no text: the model they stand in needs "
+    'model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")'
+)
 
 
 def load(

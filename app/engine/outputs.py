@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import takewhile
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -36,7 +37,7 @@ class Outputs(Mapping[str, Any]):
     ) -> None:
         self._given = given
         self._types = types
-        self._reader = reader.split("/")
+        self._around = reader.split("/")[:-1]
         self._branches = branches
 
     def __getitem__(self, name: str) -> Any:
@@ -59,22 +60,19 @@ class Outputs(Mapping[str, Any]):
 
     def _is_seen(self, place: str) -> bool:
         return all(
-            _is_in(place, branch) or not _is_in(place, branch.rpartition("/")[0])
+            _is_of(place, branch) or not place.startswith(f"{branch.rpartition('/')[0]}/")
             for branch in self._branches
         )
 
     def _closeness(self, place: str) -> tuple[int, int]:
-        parts = place.split("/")
-        shared = 0
-        for one, other in zip(parts, self._reader, strict=False):
-            if one != other:
-                break
-            shared += 1
-        return shared, -len(parts)
+        """How many of the steps around it the reader is in too; and how deep it is, the deeper the less."""
+        *around, _ = place.split("/")
+        shared = takewhile(lambda pair: pair[0] == pair[1], zip(around, self._around, strict=False))
+        return len(list(shared)), -len(around)
 
 
-def _is_in(place: str, above: str) -> bool:
-    return place == above or (place.startswith(above) and place[len(above)] in "/[~")
+def _is_of(place: str, branch: str) -> bool:
+    return place == branch or place.startswith((f"{branch}/", f"{branch}[", f"{branch}~"))
 
 
 def _marks(place: str) -> list[int]:

@@ -83,6 +83,10 @@ class Aliased(BaseModel):
     inner: int = Field(alias="outerName")
 
 
+class Texts(BaseModel):
+    raw: bytes
+
+
 class Everything(BaseModel):
     model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 
@@ -278,6 +282,7 @@ UNSTORABLE: dict[str, tuple[Any, Any]] = {
     "another type than declared": (int, "three"),
     "a set among anything": (Any, {"a": {object()}}),
     "a decimal of infinity": (Decimal, Decimal("Infinity")),
+    "bytes in a model that takes texts": (Texts, Texts(raw=b"\xff")),
 }
 
 
@@ -288,6 +293,11 @@ async def test_what_cannot_be_stored_fails_the_run_before_it_pauses(name: str) -
     assert failed.error.code == "step_failed"
     assert failed.error.step == "work/give"
     assert failed.asks == []
+
+
+async def test_bytes_that_cannot_be_stored_say_what_their_model_needs() -> None:
+    failed = await run(passing(Texts, Texts(raw=b"\xff"), []))
+    assert "ser_json_bytes" in failed.error.message
 
 
 @pytest.mark.parametrize("name", UNSTORABLE)
