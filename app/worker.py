@@ -18,6 +18,7 @@ from app.lifecycle.deliver import Post
 from app.lifecycle.expire import expire_due
 from app.lifecycle.hands import Work
 from app.lifecycle.read import why_not_ready
+from app.lifecycle.remind import warn_due
 from app.lifecycle.site import Site
 
 log = logging.getLogger(__name__)
@@ -27,7 +28,7 @@ LOOK_EVERY = 0.5
 
 
 class Worker:
-    """Advances runs, sends notices and closes what is overdue, until it is told to drain."""
+    """Advances runs, sends notices, reminds, and closes what is overdue, until it is told to drain."""
 
     def __init__(self, site: Site, *, drain_seconds: float) -> None:
         self._site = site
@@ -49,6 +50,7 @@ class Worker:
                 self._recover,
                 self._deliver,
                 self._expire,
+                self._warn,
             )
         ]
         try:
@@ -117,6 +119,10 @@ class Worker:
 
     async def _expire(self) -> None:
         if not await expire_due(self._site):
+            await asyncio.sleep(LOOK_EVERY)
+
+    async def _warn(self) -> None:
+        if not await warn_due(self._site):
             await asyncio.sleep(LOOK_EVERY)
 
 

@@ -1,4 +1,4 @@
-"""Fifty decisions at once about one pause, over several services."""
+"""Fifty decisions, or votes, at once about one pause, over several services."""
 
 import asyncio
 from collections import Counter
@@ -22,10 +22,21 @@ class Race:
 
 async def race(doors: Sequence[Api]) -> Race:
     """Every other one approves, the others reject; each has a name of its own."""
-    run = await doors[0].started("letters")
     decisions = [
         (approval if number % 2 else rejection)(by=f"clerk {number}") for number in range(MANY)
     ]
+    return await _race(doors, "letters", decisions)
+
+
+async def race_votes(doors: Sequence[Api]) -> Race:
+    """Five approve where two have to agree, each again and again."""
+    # In fives at each door, so that one who votes is at both of them.
+    votes = [approval(by=f"clerk {number // len(doors) % 5}") for number in range(MANY)]
+    return await _race(doors, "voted_letters", votes)
+
+
+async def _race(doors: Sequence[Api], workflow: str, decisions: Sequence[Json]) -> Race:
+    run = await doors[0].started(workflow)
     answers = await asyncio.gather(
         *(
             doors[number % len(doors)].decide(run["pause"], decision)
@@ -56,3 +67,17 @@ def check(race: Race, effects: Effects) -> None:
     assert pause["decision"]["approved"] is taken["approved"]
     assert race.run["status"] == "completed"
     assert effects.of(race.run) == ["sent work"] * taken["approved"]
+
+
+def check_votes(race: Race, effects: Effects) -> None:
+    """Two different ones were taken, nobody else, and one thing happened."""
+    voters = {vote["by"] for vote in race.taken}
+    assert len(voters) == len(race.taken) == 2
+    assert race.refused.total() == MANY - 2
+    assert race.refused.keys() <= {(409, "already_voted"), (409, "pause_decided")}
+    (pause,) = race.run["pauses"]
+    first, last = pause["votes"]
+    assert {first["by"], last["by"]} == voters
+    assert pause["decision"]["by"] == last["by"]
+    assert race.run["status"] == "completed"
+    assert effects.of(race.run) == ["sent work"]

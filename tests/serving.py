@@ -10,6 +10,7 @@ import httpx
 import uvicorn
 
 from app.authoring import Workflow
+from app.channels import HttpCallbackChannel
 from app.channels.address_guard import LOOPBACK, AddressGuard, SystemResolver, guarded_client
 from app.channels.notifier import Notifier
 from app.channels.webhook import WebhookSender
@@ -35,7 +36,12 @@ async def site_over(
 ) -> AsyncGenerator[Site]:
     """A process of the service without its API; without a worker it only takes requests."""
     programs = [Program(each) for each in workflows]
-    unaddressed = frozenset(name for each in programs for name in each.told_channels)
+    unaddressed = frozenset(
+        channel.name
+        for each in workflows
+        for channel in each.channels
+        if isinstance(channel, HttpCallbackChannel)
+    )
     database = await Database.connect(database_url)
     client = guarded_client(AddressGuard(resolver=SystemResolver(), allowed=LOOPBACK))
     site = Site(

@@ -10,6 +10,7 @@ from app.api.schemas import Problem
 Responses: TypeAlias = dict[int | str, dict[str, Any]]
 
 _PROBLEMS: Final[Mapping[int, str]] = {
+    403: "The caller may not do this: `requester_may_not_approve`.",
     404: "There is no such thing: `not_found`.",
     409: "It does not fit what is so by now.",
     412: "The decision is about something else than what the pause shows: `digest_mismatch`.",

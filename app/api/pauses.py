@@ -8,14 +8,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.api import schemas
-from app.api.answers import JsonResponse
+from app.api.answers import JsonResponse, replayed
 from app.api.auth import Caller
 from app.api.documented import answers
+from app.api.idempotency import OnceOnly
 from app.api.ids import ID_PATTERN, PausePath
 from app.api.paging import PageQuery, listing
+from app.api.resume import VIA
 from app.api.served import Served
+from app.api.waiting import whole
 from app.domain.pause import PauseKind, PauseLevel, PauseStatus
 from app.lifecycle import read
+from app.lifecycle.extend import extend
 
 router = APIRouter(tags=["pauses"])
 
@@ -47,3 +51,28 @@ async def list_pauses(
 async def get_pause(site: Served, caller: Caller, pause_id: PausePath) -> Response:
     """Gives one pause. Looking at it decides nothing."""
     return JsonResponse(await read.pause(site, caller, pause_id))
+
+
+@router.post(
+    "/pauses/{pause_id}/extend",
+    responses=answers(
+        {200: (schemas.Pause, "The pause with its new deadline.", ("Idempotency-Replayed",))},
+        404,
+        conflicts=(
+            "pause_decided",
+            "pause_expired",
+            "pause_cancelled",
+            "pause_superseded",
+            "no_deadline",
+        ),
+        takes_body=True,
+    ),
+)
+async def extend_pause(
+    site: Served, caller: Caller, key: OnceOnly, pause_id: PausePath, body: schemas.Extension
+) -> Response:
+    """Moves the deadline of an open pause, with the reminder and the escalation before it."""
+    work = extend(site, caller, pause_id, body.expires_at, via=VIA, key=key)
+    done = await whole(work)
+    pause = await read.pause(site, caller, pause_id)
+    return JsonResponse(pause, headers=replayed(done.is_replay))

@@ -40,7 +40,7 @@ IfMatch = Annotated[
         {
             200: (
                 schemas.Run,
-                "The run, settled again after this decision.",
+                "The run, settled again after this decision, or still paused for want of votes.",
                 ("Preference-Applied", "Idempotency-Replayed"),
             ),
             202: (
@@ -49,6 +49,7 @@ IfMatch = Annotated[
                 ("Location", "Retry-After", "Preference-Applied", "Idempotency-Replayed"),
             ),
         },
+        403,
         404,
         412,
         conflicts=(
@@ -56,6 +57,7 @@ IfMatch = Annotated[
             "pause_expired",
             "pause_cancelled",
             "pause_superseded",
+            "already_voted",
             "workflow_incompatible",
         ),
         takes_body=True,
@@ -70,7 +72,7 @@ async def resume_thread(
     body: schemas.Resume,
     if_match: IfMatch = None,
 ) -> Response:
-    """Decides a pause, once, and waits until its run is settled again."""
+    """Decides a pause, once, and waits until its run is settled again; or votes, where several have to agree."""
     if not is_id(body.pause_id):
         raise PauseNotFound("There is no such pause in this thread.")
     request = DecideRequest(

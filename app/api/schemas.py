@@ -5,10 +5,18 @@ written straight from what the use cases give; their models here are what the do
 holds real answers against them.
 """
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SkipValidation
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SkipValidation,
+)
 
 from app.api.ids import ID_PATTERN
 from app.domain.delivery import DeliveryStatus
@@ -152,6 +160,30 @@ class Resume(Sent):
     )
 
 
+def _as_text(moment: object) -> object:
+    if not isinstance(moment, str):
+        raise ValueError("must be a time with its offset, as text")
+    return moment
+
+
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("is beyond all calendars") from None
+
+
+class Extension(Sent):
+    """Another deadline."""
+
+    expires_at: Annotated[
+        AwareDatetime,
+        Field(strict=False, description="Later than now; it may be earlier than it was."),
+        BeforeValidator(_as_text),
+        AfterValidator(_in_utc),
+    ] = Field(examples=["2026-10-01T12:00:00Z"])
+
+
 # ── What is answered ─────────────────────────────────────────────────────────────────────────────────
 
 
@@ -287,7 +319,8 @@ class Vote(Answered):
 
     by: str
     approved: bool
-    feedback: str | None = None
+    at: datetime
+    feedback: str | None
 
 
 class Taken(Answered):
@@ -332,13 +365,16 @@ class Pause(Answered):
     response_schema: dict[str, Any] = Field(description="JSON Schema of the decision.")
     channel: str
     policy: PausePolicy
-    votes: list[Vote]
+    votes: list[Vote] = Field(
+        description="Where the quorum is more than one; the last one settled it."
+    )
     requested_by: str | None
     metadata: Metadata
     you_may_decide: bool
     resume_url: str = Field(description="Where to POST `{pause_id, decision}`.")
     opened_at: datetime
     expires_at: datetime | None
+    escalated_to: str | None = Field(description="The channel that was asked too, once it was.")
     digest: str | None = Field(
         description=(
             "SHA-256 of tool and arguments; sent as `If-Match`, the decision holds for exactly these."

@@ -141,7 +141,7 @@ def response_schema_of(step: StepNode, gate: Gate) -> Schema:
         case Choose():
             names = [each.name for each in step.children]
             return value_schema(choices_schema(names, multiple=gate.multiple))
-        case Review():
+        case Review(quorum=1):
             return verdict_schema(override_output=schema_of(step.output))
         case AskError():
             return action_schema(*error_actions(step))
@@ -223,6 +223,8 @@ def _response_schema_of_tool(tool: Tool[..., Any], kind: PauseKind) -> Schema:
             return value_schema(tool.result_schema)
         case PauseKind.INPUT:
             return value_schema(tool.fill_schema)
+        case _ if tool.policy_for(kind).quorum > 1:
+            return verdict_schema()
         case _:
             return verdict_schema(override_arguments=tool.offered_schema)
 

@@ -86,7 +86,7 @@ def wrong_terms(terms: Terms, on_expire: str, endings: tuple[str, ...]) -> Itera
     yield from wrong_choice("on_expire", on_expire, endings)
     if on_expire != endings[0] and terms.expires_after is None:
         yield f"on_expire={on_expire!r} could never happen without expires_after="
-    yield from _wrong_approvers(terms)
+    yield from _wrong_approvers(terms, is_voted_on="approve" in endings)
 
 
 def _wrong_deadline(terms: Terms) -> Iterator[str]:
@@ -112,7 +112,7 @@ def _wrong_notice(name: str, before: object, expires_after: object) -> Iterator[
             pass
 
 
-def _wrong_approvers(terms: Terms) -> Iterator[str]:
+def _wrong_approvers(terms: Terms, *, is_voted_on: bool) -> Iterator[str]:
     approvers = as_list(terms.approvers)
     if approvers is None:
         yield "approvers= must be a list of names"
@@ -126,6 +126,12 @@ def _wrong_approvers(terms: Terms) -> Iterator[str]:
     people = {str(name) for name in approvers}
     if people and not _can_agree(people, terms.quorum):
         yield f"quorum={terms.quorum} is larger than the {len(people)} named approvers"
+    elif not is_voted_on and _is_several(terms.quorum):
+        yield f"quorum={terms.quorum} could never matter: only on a yes or a no can several agree"
+
+
+def _is_several(quorum: object) -> bool:
+    return isinstance(quorum, int) and quorum > 1
 
 
 def _can_agree(approvers: set[str], quorum: object) -> bool:

@@ -23,6 +23,16 @@ class Policy:
     quorum: int = 1
     allow_requester: bool = False
 
+    @property
+    def remind_after(self) -> timedelta | None:
+        """How long after the opening a reminder is due, if there is to be one."""
+        return _from_opening(self.expires_after, self.remind_before)
+
+    @property
+    def escalate_after(self) -> timedelta | None:
+        """How long after the opening somebody else is asked too, if anybody is."""
+        return _from_opening(self.expires_after, self.escalate_before)
+
     def as_json(self) -> dict[str, Json]:
         """The terms as a pause's row keeps them, durations in seconds."""
         return {
@@ -36,6 +46,10 @@ class Policy:
             "quorum": self.quorum,
             "allow_requester": self.allow_requester,
         }
+
+
+def _from_opening(expires_after: timedelta | None, before: timedelta | None) -> timedelta | None:
+    return None if expires_after is None or before is None else expires_after - before
 
 
 def _seconds(duration: timedelta | None) -> float | None:

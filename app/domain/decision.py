@@ -28,6 +28,13 @@ class Verdict:
     override_output: Json | Unchanged = UNCHANGED
     feedback: str | None = None
 
+    @property
+    def changes(self) -> str | None:
+        """The field by which it changes what was shown, if it does."""
+        if self.override_arguments is not None:
+            return "override_arguments"
+        return None if isinstance(self.override_output, Unchanged) else "override_output"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Value:

@@ -74,10 +74,12 @@ def _policy(tool: ServedTool, kind: PauseKind) -> Policy:
 
 def _approval(seat: Seat, tool: ServedTool) -> dict[str, Any]:
     message = tool.tool.gate.message if tool.tool.gate else None
+    is_voted_on = tool.tool.gate is not None and tool.tool.gate.quorum > 1
+    overrides = {} if is_voted_on else {"override_arguments": tool.override_schema}
     return {
         "message": message or f"May {seat.agent.name} call {tool.name}?",
-        "allowed": ["verdict", "override_arguments"],
-        "response_schema": verdict_schema(override_arguments=tool.override_schema),
+        "allowed": ["verdict", *overrides],
+        "response_schema": verdict_schema(**overrides),
     }
 
 
@@ -175,11 +177,12 @@ def question_of(question: Question[object], seat: Seat, tool: ServedTool) -> Ope
             f"The tool {tool.name!r} asks {question.message!r}, and there is no channel to ask: "
             "name one in the question, and in the workflow's channels."
         )
-    if channel.name not in seat.channels:
-        raise AuthoringError(
-            f"The tool {tool.name!r} asks {question.message!r} through {channel.name!r}, "
-            "which is not among the workflow's channels."
-        )
+    for named in (channel, *question.terms.channels()):
+        if named.name not in seat.channels:
+            raise AuthoringError(
+                f"The tool {tool.name!r} asks {question.message!r} through {named.name!r}, "
+                "which is not among the workflow's channels."
+            )
     return OpenQuestion(
         message=question.message,
         options=list(question.options) if question.options is not None else None,

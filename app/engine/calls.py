@@ -18,7 +18,7 @@ from app.engine.drive import Drive, LineFailed
 from app.engine.faults import declined, reason_of, rejected, tool_error
 from app.engine.models import AnsweredCall
 from app.engine.served import Seat, ServedTool
-from app.engine.settling import Decider, OpenPause, settle
+from app.engine.settling import Decider, OpenPause, settle, settles_alone
 from app.engine.state import CallOutcome, OpenCall
 
 _log = logging.getLogger(__name__)
@@ -255,8 +255,9 @@ def _settled_at_once(seat: Seat, ask: Ask, tool: ServedTool, drive: Drive) -> Se
     pause = OpenPause(kind=ask.kind, shown=ask.shown, secret=ask.secret, digest=ask.digest)
     try:
         decision = channel.decide(request_of(ask, seat, drive.start))
-        decider = Decider(by=channel.name, via="channel")
-        return settle(pause, decision, tool, decider) if decision is not None else None
+        if decision is None or not settles_alone(decision, ask.policy):
+            return None
+        return settle(pause, decision, tool, Decider(by=channel.name, via="channel"))
     except Exception:  # noqa: BLE001 - a writer's channel can raise anything; then a person is asked
         _log.exception(
             "channel_could_not_decide", extra={"channel": channel.name, "place": ask.place}

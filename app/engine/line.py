@@ -4,7 +4,7 @@ Steps and asks are nodes named by their path; where a line goes is told by the n
 are nothing but a few nodes between their steps.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -22,7 +22,6 @@ from app.authoring.step import (
     StepNode,
     WorkflowNode,
 )
-from app.authoring.terms import Terms
 from app.engine.agent import Graph, agent_graph
 from app.engine.containers import (
     ConditionStepping,
@@ -51,27 +50,6 @@ class Plan:
     places: Mapping[str, StepPlace]
     seats: Mapping[str, Seat]
     nodes: Mapping[str, Node]
-
-    def terms(self) -> Iterator[tuple[str, Terms]]:
-        """The terms of every ask that is declared, with the path of its step or the name of its tool."""
-        for path, node in self.nodes.items():
-            for ask in (*node.before, node.after, node.on_error, *_inner_asks(node)):
-                if isinstance(ask, Terms):
-                    yield path, ask
-        for seat in self.seats.values():
-            for tool in seat.tools.values():
-                if tool.tool.gate is not None:
-                    yield f"{seat.place.path}/{tool.name}", tool.tool.gate
-
-
-def _inner_asks(node: Node) -> tuple[object, ...]:
-    match node:
-        case RouterNode(select=select):
-            return (select,)
-        case LoopNode(after_each=review):
-            return (review,)
-        case _:
-            return ()
 
 
 def plan_of(workflow: Workflow, model_of: ModelOf) -> Plan:

@@ -35,13 +35,13 @@ from app.engine.drive import (
 from app.engine.faults import reason_of, wrong_fields
 from app.engine.frames import path_of, row_and_attempts
 from app.engine.journal import Journal
-from app.engine.line import Plan, plan_of
+from app.engine.line import plan_of
 from app.engine.lines import Desk, LineNow, Lines
 from app.engine.models import Model, model_for
 from app.engine.running_line import Stop, run_line
 from app.engine.settling import Decider, OpenPause
 from app.engine.step_settling import settle_step
-from app.errors import AuthoringError, FieldError, Invalid
+from app.errors import FieldError, Invalid
 
 
 class InvalidInput(Invalid):
@@ -72,7 +72,6 @@ class Program:
         self.channels = {channel.name: channel for channel in workflow.channels}
         self.told_channels = frozenset(each.name for each in workflow.channels if each.is_told)
         self._plan = plan_of(workflow, _Models())
-        _refuse_quorums(self.name, self._plan)
         self._input_schema = schema_of(workflow.input)
         self._output_schema = schema_of(workflow.output)
 
@@ -201,16 +200,6 @@ class Program:
         if not failure.is_noted:
             steps.failed(drive, place.at(row), attempts=attempts)
         return Failed(error=replace(error, step=row))
-
-
-def _refuse_quorums(name: str, plan: Plan) -> None:
-    """One decision settles a pause: an ask that wants more of them must not be served as if it were heard."""
-    several = [path for path, terms in plan.terms() if terms.quorum > 1]
-    if several:
-        raise AuthoringError(
-            f"The workflow {name!r} cannot be served: quorum= is not counted yet, and is asked for by "
-            f"{', '.join(several)}."
-        )
 
 
 class _Models:

@@ -11,6 +11,7 @@ from jsonschema import Draft202012Validator, FormatChecker, validators
 from jsonschema.exceptions import ValidationError as SchemaFault
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from app.domain.ask import Policy
 from app.domain.decision import (
     MAX_BY,
     MAX_FEEDBACK,
@@ -88,6 +89,11 @@ class Answering:
                 "via": answer.via,
             },
         )
+
+
+def settles_alone(decision: Decision, policy: Policy) -> bool:
+    """Whether nobody else has to agree: a channel's own yes is not enough where several have to."""
+    return policy.quorum == 1 or not (isinstance(decision, Verdict) and decision.approved)
 
 
 def settle(pause: OpenPause, decision: Decision, tool: ServedTool, decider: Decider) -> Settled:

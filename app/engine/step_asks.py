@@ -117,12 +117,13 @@ def review_ask(
     `secrets` are struck out of what is shown of it.
     """
     schema = step.output_schema
+    overrides = {} if review.quorum > 1 else {"override_output": schema}
     return _ask(
         review,
         step,
         at,
-        ["verdict", "override_output"],
-        verdict_schema(override_output=schema),
+        ["verdict", *overrides],
+        verdict_schema(**overrides),
         shown={"output": scrubbing.shown(output, schema, secrets)},
         secret={"output": output},
     )

@@ -15,7 +15,14 @@ from app.domain.json import Json
 from app.domain.masking import mask, restore
 from app.domain.pause import Answer, PauseKind, Settled
 from app.engine.drive import Drive
-from app.engine.settling import Answering, Decider, OpenPause, read_value, wrong
+from app.engine.settling import (
+    Answering,
+    Decider,
+    OpenPause,
+    read_value,
+    settles_alone,
+    wrong,
+)
 from app.engine.step_asks import StepAsk
 
 
@@ -103,7 +110,7 @@ def decided_at_once(ask: StepAsk, node: Node, drive: Drive) -> Answer | None:
     pause = OpenPause(kind=asked.kind, level=asked.level, shown=asked.shown, secret=asked.secret)
     try:
         decision = ask.channel.decide(ask.request(drive.start))
-        if decision is None:
+        if decision is None or not settles_alone(decision, ask.policy):
             return None
         settled = settle_step(pause, decision, node, Decider(by=ask.channel.name, via="channel"))
     except Exception:  # noqa: BLE001 - a writer's channel can raise anything; then a person is asked

@@ -1,21 +1,23 @@
 """Decides a pause: the one door, whoever comes, and one statement that settles every race."""
 
 from dataclasses import dataclass
+from functools import partial
+from typing import cast
 
-from app.domain.decision import InvalidDecision, Parsed, parse
+from app.domain.decision import MAX_BY, InvalidDecision, Parsed, Verdict, one_line, parse
 from app.domain.ids import PauseId, RunId, ThreadId
 from app.domain.json import Json, check_json
 from app.domain.pause import PauseKind, PauseLevel, PauseStatus, Settled
 from app.domain.principal import Principal
 from app.domain.run import RunRef
 from app.engine.program import OpenPause
-from app.errors import Conflict, FieldError, Invalid, NotFound, SignoffError
-from app.lifecycle.hands import Work
+from app.errors import Conflict, FieldError, Forbidden, Invalid, NotFound, SignoffError
+from app.lifecycle.hands import Slot, Work
 from app.lifecycle.keys import earlier
 from app.lifecycle.site import READY, Site, decided_hint
 from app.lifecycle.start import Accepted
 from app.storage import pauses
-from app.storage.pauses import PauseRow
+from app.storage.pauses import Decided, PauseRow
 from app.storage.runs import Key, KeyTaken
 
 
@@ -45,6 +47,18 @@ class PauseSuperseded(Conflict):
     """A newer run took the thread."""
 
     code = "pause_superseded"
+
+
+class AlreadyVoted(Conflict):
+    """One vote is all that anybody has."""
+
+    code = "already_voted"
+
+
+class RequesterMayNotApprove(Forbidden):
+    """Somebody else than who asked for the run has to agree."""
+
+    code = "requester_may_not_approve"
 
 
 class DigestMismatch(Conflict):
@@ -78,11 +92,11 @@ class DecideRequest:
 async def decide(
     site: Site, principal: Principal, request: DecideRequest, *, key: Key | None = None
 ) -> Accepted:
-    """Takes a decision, once.
+    """Takes a decision, once; it is a vote where the quorum wants several.
 
     Raises `PauseNotFound`; `PauseDecided`, `PauseExpired`, `PauseCancelled`, `PauseSuperseded`,
-    `DigestMismatch`, `WorkflowIncompatible`; `InvalidDecision`, which leaves the pause open;
-    `IdempotencyMismatch`. A refused attempt is recorded.
+    `AlreadyVoted`, `DigestMismatch`, `WorkflowIncompatible`; `RequesterMayNotApprove`; `InvalidDecision`,
+    which leaves the pause open; `IdempotencyMismatch`. A refused attempt is recorded.
     """
     if row := await earlier(site.database, principal.tenant, key):
         return _replayed(principal, request, row.resource)
@@ -97,9 +111,8 @@ async def decide(
         if row := await earlier(site.database, principal.tenant, key):
             return _replayed(principal, request, row.resource)
         if isinstance(error, SignoffError):
-            await pauses.refuse(
-                site.database, pause, by=principal.name, via=request.via, code=error.code
-            )
+            by = principal.name or _claimed(request.decision)
+            await pauses.refuse(site.database, pause, by=by, via=request.via, code=error.code)
         raise
 
 
@@ -112,13 +125,17 @@ async def _settle(
     site: Site, principal: Principal, pause: PauseRow, request: DecideRequest
 ) -> Settled:
     """The answer, if the decision is in time, about what is shown, and fits."""
-    _refuse_closed(pause)
+    refuse_closed(pause)
     if request.if_match is not None and request.if_match != pause.digest:
         raise DigestMismatch(
             "The decision is about something else than what this pause shows by now.",
             digest=pause.digest,
         )
     parsed = _parsed(pause, request.decision)
+    by = _decider(principal, parsed)
+    _refuse_second_vote(pause, by)
+    if isinstance(parsed.decision, Verdict):
+        _check_verdict(pause, parsed.decision, by)
     program = site.catalog.of(pause.fingerprint, workflow=pause.workflow)
     open_pause = OpenPause(
         kind=PauseKind(pause.kind),
@@ -127,11 +144,11 @@ async def _settle(
         secret=pause.secret,
         digest=pause.digest,
     )
-    by = _decider(principal, parsed)
     return await program.settle(open_pause, parsed.decision, by=by, via=request.via)
 
 
-def _refuse_closed(pause: PauseRow) -> None:
+def refuse_closed(pause: PauseRow) -> None:
+    """Raises what has become of a pause that cannot be decided any more."""
     if pause.status in _CLOSED:
         error, message = _CLOSED[pause.status]
         raise error(message, pause_id=pause.id)
@@ -163,58 +180,103 @@ def _decider(principal: Principal, parsed: Parsed) -> str:
     return by
 
 
+def _claimed(decision: Json | Parsed) -> str | None:
+    """The name that a decision gives for who decides, whatever else is wrong with it."""
+    if isinstance(decision, Parsed):
+        return decision.by
+    by = cast("dict[str, Json]", decision).get("by") if isinstance(decision, dict) else None
+    named = one_line(by, MAX_BY) if isinstance(by, str) else ""
+    return None if named.startswith(RESERVED) else named or None
+
+
 RESERVED = "system:"
 
 
 def _wrong_by(message: str) -> InvalidDecision:
+    return _wrong("/by", message)
+
+
+def _wrong(pointer: str, message: str) -> InvalidDecision:
     return InvalidDecision(
         f"The decision cannot be taken: {message}.",
-        fields=[FieldError(pointer="/by", message=message)],
+        fields=[FieldError(pointer=pointer, message=message)],
     )
+
+
+def _refuse_second_vote(pause: PauseRow, by: str) -> None:
+    if any(vote["by"] == by for vote in pause.votes):
+        raise AlreadyVoted(f"{by} has voted on this pause before.", pause_id=pause.id, by=by)
+
+
+def _check_verdict(pause: PauseRow, verdict: Verdict, by: str) -> None:
+    """Whether who decides may say so; several who agree must agree to the same."""
+    if pause.policy["quorum"] > 1 and (changed := verdict.changes):
+        raise _wrong(f"/{changed}", "others vote on what is shown: it cannot be changed")
+    is_own = by == pause.requested_by and not pause.policy["allow_requester"]
+    if verdict.approved and is_own:
+        raise RequesterMayNotApprove(
+            f"{by} asked for this run, so somebody else has to approve; rejecting is possible.",
+            pause_id=pause.id,
+        )
 
 
 async def take(
     site: Site, pause: PauseRow, settled: Settled, *, key: Key | None, expired: bool = False
 ) -> Accepted:
-    """Writes the answer where the pause is still open, and makes its run go on."""
-    program = site.catalog.of(pause.fingerprint, workflow=pause.workflow)
-    channel = str(pause.policy["channel"])
-    told: list[str | None] = [channel] if channel in site.catalog.told_by(program) else []
-    told += [None] if pause.has_callback else []
+    """Writes the answer where the pause is still open, and has its run go on if that settles it."""
+    told = addressees(site, pause, pause.policy["channel"], pause.policy["escalate_to"])
     with site.hands.slot() as slot:
-        decided = await pauses.decide(
+        write = partial(
+            pauses.decide,
             site.database,
             pause,
             settled,
             expired=expired,
+            as_vote=not expired and _is_vote(pause, settled),
             channels=told,
             worker=slot and slot.worker,
             lease_seconds=site.lease_seconds,
             key=key,
         )
+        decided = await write()
         if decided is None:
-            raise await _lost(site, pause)
-        if slot and decided.lease:
-            slot.use(
-                Work(lease=decided.lease, fingerprint=pause.fingerprint, workflow=pause.workflow)
-            )
-        elif decided.is_running:
-            site.hands.tell(pause.run.run_id)
-            site.tell_others(decided_hint(pause.run.run_id))
-        else:
-            site.tell_others(READY)
-    if told:
+            await _refuse_lost(site, pause, settled.answer.by)
+            decided = await write()  # nothing is in the way: its deadline was moved at that moment
+        if decided is None:
+            raise PauseExpired("This pause's deadline was moved again.", pause_id=pause.id)
+        if decided.has_settled:
+            _go_on(site, pause, decided, slot)
+    if told and decided.has_settled:
         site.deliveries_due.set()
     return Accepted(run=pause.run)
 
 
-async def _lost(site: Site, pause: PauseRow) -> SignoffError:
-    """Why a pause that was open when it was read could not be decided."""
+def _is_vote(pause: PauseRow, settled: Settled) -> bool:
+    return pause.policy["quorum"] > 1 and settled.answer.shape == "verdict"
+
+
+def addressees(site: Site, pause: PauseRow, *channels: str | None) -> list[str | None]:
+    """Those of the channels that have to be told of a pause, and its run's callback as None."""
+    program = site.catalog.of(pause.fingerprint, workflow=pause.workflow)
+    told = site.catalog.told_by(program)
+    named = [each for each in dict.fromkeys(channels) if each in told]
+    return [*named, None] if pause.has_callback else [*named]
+
+
+def _go_on(site: Site, pause: PauseRow, decided: Decided, slot: Slot | None) -> None:
+    if slot and decided.lease:
+        slot.use(Work(lease=decided.lease, fingerprint=pause.fingerprint, workflow=pause.workflow))
+    elif decided.is_running:
+        site.hands.tell(pause.run.run_id)
+        site.tell_others(decided_hint(pause.run.run_id))
+    else:
+        site.tell_others(READY)
+
+
+async def _refuse_lost(site: Site, pause: PauseRow, by: str) -> None:
+    """Raises why a pause that was open when it was read could not be decided, if that is so still."""
     now = await pauses.read(site.database, pause.run.tenant, pause.run.thread_id, pause.id)
     if now is None:
-        return PauseNotFound("There is no such pause in this thread.", pause_id=pause.id)
-    try:
-        _refuse_closed(now)
-    except Conflict as error:
-        return error
-    return PauseCancelled("This pause's run has ended.", pause_id=pause.id)
+        raise PauseNotFound("There is no such pause in this thread.", pause_id=pause.id)
+    refuse_closed(now)
+    _refuse_second_vote(now, by)

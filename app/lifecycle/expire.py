@@ -6,7 +6,7 @@ from app.domain.pause import Answer, Settled
 from app.errors import SignoffError
 from app.lifecycle.decide import RESERVED, take
 from app.lifecycle.site import Site
-from app.storage import pauses
+from app.storage import deadlines
 
 log = logging.getLogger(__name__)
 
@@ -18,7 +18,7 @@ AT_ONCE = 100
 
 async def expire_due(site: Site) -> int:
     """Closes due pauses, and says how many. A decision that came in time has won; so has another worker."""
-    due = await pauses.due(site.database, fingerprints=site.catalog.fingerprints, most=AT_ONCE)
+    due = await deadlines.due(site.database, fingerprints=site.catalog.fingerprints, most=AT_ONCE)
     closed = 0
     for pause in due:
         outcome = outcome_of(pause.policy["on_expire"], pause.digest)

@@ -1,4 +1,4 @@
-"""Pauses: read one for a decision, decide it, refuse a decision, list the due ones."""
+"""Pauses: read one for a decision, decide it or vote on it, refuse a decision."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,6 +30,7 @@ class PauseRow:
     digest: str | None
     expires_at: datetime | None
     is_late: bool
+    votes: list[dict[str, Any]]
     workflow: str
     fingerprint: str
     requested_by: str | None
@@ -38,83 +39,112 @@ class PauseRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Decided:
-    """A decision that was taken. `lease` where the run was claimed with it."""
+    """A decision that was taken. `lease` where the run was claimed with it.
+
+    It has not settled the pause where it was a vote and others have to agree.
+    """
 
     run: RunRef
+    has_settled: bool
     lease: Lease | None
     is_running: bool
 
 
-_READ = """
+IS_LATE = "coalesce(p.expires_at <= clock_timestamp() and p.policy->>'on_expire' <> 'wait', false)"
+"""Whether the deadline of a pause has passed, and its ask says what happens then."""
+
+READ = f"""
 select p.id, p.tenant, p.thread_id, p.run_id, p.kind, p.level, p.status, p.shown, p.secret, p.policy, p.digest,
-       p.expires_at, coalesce(p.expires_at <= clock_timestamp() and p.policy->>'on_expire' <> 'wait', false)
-       as is_late, p.workflow, r.fingerprint,
+       p.expires_at, {IS_LATE} as is_late, p.votes::json as votes, p.workflow, r.fingerprint,
        r.requested_by, r.callback is not null as has_callback
 from pauses p join runs r on r.thread_id = p.thread_id and r.id = p.run_id
 """
+"""Pauses, for `pause_of`."""
 
-# Locks the thread, then closes the pause if it is still open: the row count decides every race. $9 says
+_CLOSED = """status = case when $9 then 'expired' else 'decided' end, decision = $4, answer = $5,
+      digest = coalesce($6, p.digest), closed_at = clock_timestamp()"""
+
+# A rejection is enough by itself. The update works on the row as it is once the lock was waited for, so it
+# counts every vote that was taken before, whatever the statement could see when it began.
+_IS_ENOUGH = """not ($4::json->>'approved')::bool
+                       or jsonb_array_length(p.votes) + 1 >= (p.policy->>'quorum')::int"""
+_VOTED = f"""votes = p.votes || jsonb_build_object(
+        'by', $7::text, 'approved', ($4::json->>'approved')::bool, 'feedback', $4::json->>'feedback',
+        'at', clock_timestamp()),
+      status = case when {_IS_ENOUGH} then 'decided' else p.status end,
+      decision = case when {_IS_ENOUGH} then $4::json end,
+      answer = case when {_IS_ENOUGH} then $5::json end,
+      digest = case when {_IS_ENOUGH} then coalesce($6, p.digest) else p.digest end,
+      closed_at = case when {_IS_ENOUGH} then clock_timestamp() end"""
+_FIRST_VOTE = "and not p.votes @> jsonb_build_array(jsonb_build_object('by', $7::text))"
+
+
+# Locks the thread, then changes the pause if it is still open: the row count decides every race. $9 says
 # whether this is the deadline's own doing, which must come after the deadline, as everything else before it.
 # A paused run becomes ready in the same statement, and is claimed at once where a slot is free ($10).
-_DECIDE = """
+def _deciding(changed: str, only: str = "") -> str:
+    return f"""
 with lk as materialized (
   select * from threads where id = $1 and tenant = $2 for update
 ), pause as (
   update pauses p
-  set status = case when $9 then 'expired' else 'decided' end, decision = $4, answer = $5,
-      digest = coalesce($6, p.digest), closed_at = clock_timestamp()
+  set {changed}
   from lk
   where p.thread_id = lk.id and p.tenant = lk.tenant and p.id = $3 and p.run_id = lk.active_run_id
-    and p.status = 'open'
-    and $9 = coalesce(p.expires_at <= clock_timestamp() and p.policy->>'on_expire' <> 'wait', false)
-  returning p.run_id, p.id
+    and p.status = 'open' and $9 = {IS_LATE} {only}
+  returning p.run_id, p.id, p.channel, p.escalated_to, p.status <> 'open' as settles,
+            p.status <> 'open' and lk.active_status = 'paused' as wakes
 ), seat as (
   update threads t
-  set decisions = t.decisions + 1,
-      active_status = case when t.active_status <> 'paused' then t.active_status
+  set decisions = t.decisions + pause.settles::int,
+      active_status = case when not pause.wakes then t.active_status
                            when $10::text is null then 'queued' else 'running' end,
-      ready_at = case when t.active_status = 'paused' and $10::text is null then clock_timestamp()
-                      else t.ready_at end,
-      fence = t.fence + case when t.active_status = 'paused' and $10::text is not null then 1 else 0 end,
-      lease_owner = case when t.active_status = 'paused' then $10 else t.lease_owner end,
-      lease_until = case when t.active_status = 'paused' and $10::text is not null
+      ready_at = case when pause.wakes and $10::text is null then clock_timestamp() else t.ready_at end,
+      fence = t.fence + case when pause.wakes and $10::text is not null then 1 else 0 end,
+      lease_owner = case when pause.wakes then $10 else t.lease_owner end,
+      lease_until = case when pause.wakes and $10::text is not null
                          then clock_timestamp() + make_interval(secs => $11::float8)
                          else t.lease_until end,
       audit_sequence = t.audit_sequence + 1,
-      event_sequence = t.event_sequence + case when t.active_status = 'paused' then 2 else 1 end
+      event_sequence = t.event_sequence + pause.settles::int + pause.wakes::int
   from pause, lk where t.id = lk.id and t.tenant = lk.tenant
-  returning t.active_run_id, t.active_status, t.fence, t.lease_owner
+  returning t.active_run_id, t.active_status, t.fence
 ), run as (
   update runs r set status = seat.active_status
-  from seat, lk where r.thread_id = $1 and r.id = seat.active_run_id and lk.active_status = 'paused'
+  from seat, pause where r.thread_id = $1 and r.id = seat.active_run_id and pause.wakes
 ), told as (
   insert into events (thread_id, tenant, sequence, run_id, type, data)
   select $1, $2, lk.event_sequence + 1, pause.run_id,
          case when $9 then 'pause.expired' else 'pause.decided' end,
          json_build_object('pause_id', pause.id, 'decision', $4::json)
-  from pause, lk
+  from pause, lk where pause.settles
   union all
   select $1, $2, lk.event_sequence + 2, seat.active_run_id, 'run.' || replace(seat.active_status, 'running',
-         'started'), '{}'
-  from seat, lk where lk.active_status = 'paused'
+         'started'), '{{}}'
+  from seat, pause, lk where pause.wakes
 ), notice as (
   insert into deliveries (thread_id, id, tenant, run_id, pause_id, event_type, event_sequence, channel, status,
                           next_attempt_at)
   select $1, d.id, $2, pause.run_id, pause.id, case when $9 then 'pause.expired' else 'pause.decided' end,
          lk.event_sequence + 1, d.channel, 'pending', clock_timestamp()
   from pause, lk, json_to_recordset($12::json) as d(id text, channel text)
+  where pause.settles and (d.channel is null or d.channel in (pause.channel, pause.escalated_to))
 ), watched as (
   insert into audit (thread_id, tenant, sequence, run_id, pause_id, action, by, via, data)
   select $1, $2, lk.audit_sequence + 1, pause.run_id, pause.id,
-         case when $9 then 'expired' else 'decided' end, $7, $8,
+         case when $9 then 'expired' when pause.settles then 'decided' else 'voted' end, $7, $8,
          json_build_object('decision', $4::json, 'digest', $6::text)
   from pause, lk
 ), key as (
   insert into idempotency_keys (tenant, key, request, thread_id, resource)
   select $2, $13, $14, $1, pause.run_id from pause where $13::text is not null
 )
-select seat.active_run_id, seat.active_status, seat.fence, lk.active_status as status_before from seat, lk
+select seat.active_run_id, seat.active_status, seat.fence, pause.settles, pause.wakes from seat, pause
 """
+
+
+_DECIDE = _deciding(_CLOSED)
+_VOTE = _deciding(_VOTED, _FIRST_VOTE)
 
 _REFUSE = """
 with lk as materialized (
@@ -127,27 +157,24 @@ select lk.id, lk.tenant, lk.audit_sequence + 1, $3, $4, 'refused', $5, $6, json_
 from lk
 """
 
-_DUE = (
-    _READ
-    + """
-where p.status = 'open' and p.expires_at <= clock_timestamp() and p.policy->>'on_expire' <> 'wait'
-  and r.fingerprint = any($1::text[])
-order by p.expires_at limit $2
-"""
-)
-
 
 async def read(
     database: Database, tenant: TenantId, thread_id: ThreadId, pause_id: PauseId
 ) -> PauseRow | None:
     """One pause of a thread, as a decision needs it."""
     row = await database.fetch_row(
-        _READ + "where p.thread_id = $1 and p.id = $2 and p.tenant = $3",
+        READ + "where p.thread_id = $1 and p.id = $2 and p.tenant = $3",
         thread_id,
         pause_id,
         tenant,
     )
-    return _pause(row) if row else None
+    return pause_of(row) if row else None
+
+
+async def find(database: Database, tenant: TenantId, pause_id: PauseId) -> PauseRow | None:
+    """One pause, whatever its thread."""
+    row = await database.fetch_row(READ + "where p.id = $1 and p.tenant = $2", pause_id, tenant)
+    return pause_of(row) if row else None
 
 
 async def decide(
@@ -156,6 +183,7 @@ async def decide(
     settled: Settled,
     *,
     expired: bool,
+    as_vote: bool,
     channels: Sequence[str | None],
     worker: str | None,
     lease_seconds: float,
@@ -163,13 +191,15 @@ async def decide(
 ) -> Decided | None:
     """Closes the pause with an answer and makes its run ready; None if it could not be closed so any more.
 
-    `channels` are told of it (None is the run's callback). `worker` claims the run where it was paused.
+    `as_vote` keeps it open where it is an approval and the quorum wants more of them; None also where the
+    same one has voted before. `channels` are told of the end, those of them that were asked (None is the
+    run's callback). `worker` claims the run where it was paused.
     Raises `KeyTaken` if the idempotency key was used before.
     """
     notices = [{"id": new_delivery_id(), "channel": channel} for channel in channels]
     try:
         row = await database.fetch_row(
-            _DECIDE,
+            _VOTE if as_vote else _DECIDE,
             pause.run.thread_id,
             pause.run.tenant,
             pause.id,
@@ -191,9 +221,13 @@ async def decide(
 
 
 def _decided(row: Row, run: RunRef, worker: str | None) -> Decided:
-    was_claimed = worker is not None and row["status_before"] == "paused"
-    lease = Lease(run=run, worker=worker, fence=row["fence"]) if worker and was_claimed else None
-    return Decided(run=run, lease=lease, is_running=row["active_status"] == "running")
+    lease = Lease(run=run, worker=worker, fence=row["fence"]) if worker and row["wakes"] else None
+    return Decided(
+        run=run,
+        has_settled=row["settles"],
+        lease=lease,
+        is_running=row["active_status"] == "running",
+    )
 
 
 async def refuse(
@@ -205,15 +239,8 @@ async def refuse(
     )
 
 
-async def due(database: Database, *, fingerprints: Sequence[str], most: int) -> list[PauseRow]:
-    """Open pauses whose deadline has passed and whose ask says what happens then, oldest first.
-
-    Only those of the workflows that are served here: nobody else's can be closed.
-    """
-    return [_pause(row) for row in await database.fetch(_DUE, list(fingerprints), most)]
-
-
-def _pause(row: Row) -> PauseRow:
+def pause_of(row: Row) -> PauseRow:
+    """A row of `READ`."""
     return PauseRow(
         id=PauseId(row["id"]),
         run=RunRef(
@@ -230,6 +257,7 @@ def _pause(row: Row) -> PauseRow:
         digest=row["digest"],
         expires_at=row["expires_at"],
         is_late=row["is_late"],
+        votes=row["votes"],
         workflow=row["workflow"],
         fingerprint=row["fingerprint"],
         requested_by=row["requested_by"],

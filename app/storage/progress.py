@@ -6,6 +6,7 @@ database's clock, and writes everything that belongs together: facts, notices, c
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import Enum
 from typing import Any
 
@@ -223,7 +224,7 @@ def _notices(
 
 
 def _pause(pause_id: PauseId, ask: Ask) -> dict[str, Json]:
-    expires_after = ask.policy.expires_after
+    policy = ask.policy
     return {
         "id": pause_id,
         "line": ask.line,
@@ -232,15 +233,21 @@ def _pause(pause_id: PauseId, ask: Ask) -> dict[str, Json]:
         "kind": ask.kind,
         "level": ask.level,
         "status": PauseStatus.DECIDED if ask.settled else PauseStatus.OPEN,
-        "channel": ask.policy.channel,
+        "channel": policy.channel,
         "shown": ask.shown,
         "secret": ask.secret,
-        "policy": ask.policy.as_json(),
+        "policy": policy.as_json(),
         "digest": ask.digest,
-        "expires_after": expires_after and expires_after.total_seconds(),
+        "expires_after": _seconds(policy.expires_after),
+        "remind_after": _seconds(policy.remind_after),
+        "escalate_after": _seconds(policy.escalate_after),
         "decision": ask.settled and ask.settled.shown,
         "answer": ask.settled and ask.settled.answer.as_json(),
     }
+
+
+def _seconds(duration: timedelta | None) -> float | None:
+    return None if duration is None else duration.total_seconds()
 
 
 def _entry(entry: LedgerEntry) -> dict[str, Json]:

@@ -32,20 +32,23 @@ with lk as materialized (
 _PARTS: Final = {
     "pauses": """pause as (
   insert into pauses (thread_id, tenant, run_id, workflow, sequence, id, line, place, interrupt_id, kind, level,
-                      status, channel, shown, secret, policy, digest, opened_at, expires_at, decision, answer,
-                      closed_at)
+                      status, channel, shown, secret, policy, digest, opened_at, expires_at, remind_at,
+                      escalate_at, decision, answer, closed_at)
   select ok.id, ok.tenant, $3, r.workflow,
          (select count(*) from pauses p where p.thread_id = $1 and p.run_id = $3) + a.n,
          a.id, a.line, a.place, a.interrupt_id, a.kind, a.level, a.status, a.channel, a.shown, a.secret,
          a.policy, a.digest, clock_timestamp(),
-         clock_timestamp() + make_interval(secs => a.expires_after), a.decision, a.answer,
+         clock_timestamp() + make_interval(secs => a.expires_after),
+         clock_timestamp() + make_interval(secs => a.remind_after),
+         clock_timestamp() + make_interval(secs => a.escalate_after), a.decision, a.answer,
          case when a.status <> 'open' then clock_timestamp() end
   from ok join runs r on r.thread_id = ok.id and r.id = $3,
        rows from (json_to_recordset(ok.doc->'pauses') as (
          id text, line text, place text, interrupt_id text, kind text, level text, status text, channel text,
-         shown json, secret json, policy json, digest text, expires_after float8, decision json, answer json
+         shown json, secret json, policy json, digest text, expires_after float8, remind_after float8,
+         escalate_after float8, decision json, answer json
        )) with ordinality as a(id, line, place, interrupt_id, kind, level, status, channel, shown, secret,
-                               policy, digest, expires_after, decision, answer, n)
+                               policy, digest, expires_after, remind_after, escalate_after, decision, answer, n)
   on conflict (run_id, place) do nothing
   returning id
 )""",
@@ -92,7 +95,7 @@ _PARTS: Final = {
   from ok, json_to_recordset(ok.doc->'history') as h(agent text, messages json)
 )""",
     CLOSING: """closing as materialized (
-  select s.id, s.channel, ok.event_sequence + json_array_length(ok.doc->'events')
+  select s.id, s.channel, s.escalated_to, ok.event_sequence + json_array_length(ok.doc->'events')
          + row_number() over (order by s.sequence) as sequence
   from ok, shut s
 ), told_closing as (
@@ -105,8 +108,7 @@ _PARTS: Final = {
          a.channel, 'pending', clock_timestamp()
   from ok, closing c,
        lateral (select value as channel from json_array_elements_text(ok.doc->'addressees')) a
-  where a.channel is null or a.channel = c.channel
-
+  where a.channel is null or a.channel in (c.channel, c.escalated_to)
 )""",
     CHECKPOINTS: save_ctes(first_param=7, gate="ok"),
     RESULTS: """gone_results as (
@@ -128,7 +130,7 @@ _OF_NEW_PAUSES = "  where e.pause_id is null or e.pause_id in (select id from pa
 _SHUT = """shut as (
   update pauses p set status = 'cancelled', closed_at = clock_timestamp()
   from ok where p.thread_id = ok.id and p.run_id = $3 and p.status = 'open'
-  returning p.id, p.channel, p.sequence
+  returning p.id, p.channel, p.escalated_to, p.sequence
 )"""
 
 _SEAT = """seat as (

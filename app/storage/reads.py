@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Select, Table, asc, desc, literal, select, tuple_
+from sqlalchemy import Select, Table, asc, desc, literal, or_, select, tuple_
 from sqlalchemy.sql import ColumnElement
 
 from app.domain.ids import DeliveryId, PauseId, RunId, TenantId, ThreadId
@@ -43,6 +43,7 @@ _PAUSE_JSON = """json_build_object(
   'id', p.id, 'thread_id', p.thread_id, 'run_id', p.run_id, 'workflow', p.workflow, 'sequence', p.sequence,
   'status', p.status, 'level', p.level, 'kind', p.kind, 'channel', p.channel, 'policy', p.policy,
   'shown', p.shown, 'digest', p.digest, 'opened_at', p.opened_at, 'expires_at', p.expires_at,
+  'escalated_to', p.escalated_to, 'votes', p.votes,
   'decision', p.decision, 'closed_at', p.closed_at, 'requested_by', r.requested_by, 'metadata', r.metadata)"""
 
 _RUN_JSON = f"""json_build_object(
@@ -148,9 +149,14 @@ async def list_threads(database: Database, tenant: TenantId, page: Page) -> List
 async def list_pauses(
     database: Database, tenant: TenantId, filters: Mapping[str, str], page: Page
 ) -> Listed:
-    """Pauses over all threads, the longest open first. Filters name columns of the table."""
+    """Pauses over all threads, the longest open first. Filters name columns of the table.
+
+    The filter by channel finds also what was escalated to it.
+    """
+    others = {name: value for name, value in filters.items() if name != "channel"}
+    asked = [_asks(filters["channel"])] if "channel" in filters else []
     wanted = select(pauses.c.id, pauses.c.opened_at.label("at")).where(
-        pauses.c.tenant == tenant, *_equal(pauses, filters)
+        pauses.c.tenant == tenant, *_equal(pauses, others), *asked
     )
     found = await database.fetch_composed(
         _paged(wanted, pauses, "opened_at", page, newest_first=False)
@@ -201,6 +207,11 @@ _ATTEMPT = [delivery_attempts.c[name] for name in ("attempt", "at", "status", "e
 
 def _equal(table: Table, filters: Mapping[str, str]) -> list[ColumnElement[bool]]:
     return [table.c[name] == value for name, value in filters.items()]
+
+
+def _asks(channel: str) -> ColumnElement[bool]:
+    """Whether a pause asks a channel, from the beginning or since it was escalated."""
+    return or_(pauses.c.channel == channel, pauses.c.escalated_to == channel)
 
 
 def _paged(

@@ -184,7 +184,7 @@ with lk as materialized (
 ), shut as (
   update pauses p set status = $4, closed_at = clock_timestamp()
   from mine where p.thread_id = mine.id and p.run_id = $3 and p.status = 'open'
-  returning p.id, p.channel, p.sequence
+  returning p.id, p.channel, p.escalated_to, p.sequence
 ), run as (
   update runs r set status = 'cancelled', finished_at = clock_timestamp(), stop_reason = $5
   from mine where r.thread_id = mine.id and r.id = $3
@@ -195,11 +195,11 @@ with lk as materialized (
       fence = t.fence + 1, event_sequence = t.event_sequence + 1 + (select count(*) from shut)
   from mine where t.id = mine.id and t.tenant = mine.tenant
 ), fact as materialized (
-  select shut.id as pause_id, shut.channel, 'pause.cancelled' as type,
+  select shut.id as pause_id, shut.channel, shut.escalated_to, 'pause.cancelled' as type,
          row_number() over (order by shut.sequence) + mine.event_sequence as sequence
   from shut, mine
   union all
-  select null, null, 'run.cancelled', mine.event_sequence + 1 + (select count(*) from shut) from mine
+  select null, null, null, 'run.cancelled', mine.event_sequence + 1 + (select count(*) from shut) from mine
 ), told as (
   insert into events (thread_id, tenant, sequence, run_id, type, data)
   select $1, $2, f.sequence, $3, f.type,
@@ -212,7 +212,7 @@ with lk as materialized (
   select $1, 'dlv_' || replace(gen_random_uuid()::text, '-', ''), $2, $3, f.pause_id, f.type, f.sequence,
          d.channel, 'pending', clock_timestamp()
   from fact f, run,
-       lateral (select f.channel where f.channel = any($6::text[])
+       lateral (select name from unnest($6::text[]) name where name in (f.channel, f.escalated_to)
                 union all select null where run.has_callback) d(channel)
 ), gone as (
   delete from checkpoints c using mine where c.thread_id = mine.id and c.run_id = $3

@@ -25,6 +25,7 @@ from sqlalchemy import (
     UniqueConstraint,
     text,
 )
+from sqlalchemy.dialects.postgresql import JSONB
 
 from app.domain.delivery import DeliveryStatus
 from app.domain.pause import PauseKind, PauseLevel, PauseStatus
@@ -155,6 +156,11 @@ pauses = _table(
     _text("digest", required=False),
     _time("opened_at", required=True),
     _time("expires_at"),
+    _time("remind_at"),  # cleared when it was done
+    _time("escalate_at"),  # cleared when it was done
+    _text("escalated_to", required=False),  # the channel that was asked too
+    # Each `{by, approved, at, feedback}`; one that is added is looked for in the same breath, so not `json`.
+    Column("votes", JSONB, nullable=False, server_default=text("'[]'")),
     _json("decision"),
     _json("answer"),  # true
     _time("closed_at"),
@@ -176,6 +182,16 @@ pauses = _table(
         "pauses_due",
         "expires_at",
         postgresql_where=text("status = 'open' and expires_at is not null"),
+    ),
+    Index(
+        "pauses_to_remind",
+        "remind_at",
+        postgresql_where=text("status = 'open' and remind_at is not null"),
+    ),
+    Index(
+        "pauses_to_escalate",
+        "escalate_at",
+        postgresql_where=text("status = 'open' and escalate_at is not null"),
     ),
 )
 
@@ -234,7 +250,7 @@ delivery_attempts = _table(
     PrimaryKeyConstraint("thread_id", "delivery_id", "attempt"),
 )
 
-# Every decision, and every attempt at one that was refused.
+# Every decision and vote, every attempt at one that was refused, and every move of a deadline.
 audit = _table(
     "audit",
     _text("thread_id"),
@@ -242,7 +258,7 @@ audit = _table(
     Column("sequence", BigInteger, nullable=False),
     _text("run_id"),
     _text("pause_id"),
-    _text("action"),  # decided, refused, expired
+    _text("action"),  # decided, voted, refused, expired, extended
     _text("by", required=False),
     _text("via"),
     _json("data", required=True),

@@ -2,12 +2,15 @@
 
 import asyncio
 import re
+from datetime import timedelta
 from pathlib import Path
 
 from app.api import document
+from app.authoring import Approval
 from examples.errands import errands
 from tests.described import DOCUMENT, is_described, operations
 from tests.serving import decide, paused, service
+from tests.workflows.councils import Council
 from tests.workflows.papers import breaks, echoes, enquiries, waiting_for
 
 CHECKED_IN = Path(__file__).parents[2] / "openapi" / "openapi.json"
@@ -51,7 +54,8 @@ def test_the_three_shapes_of_a_decision_are_described() -> None:
 
 async def test_real_answers_are_as_described(database_url: str) -> None:
     event = asyncio.Event()
-    workflows = [errands, enquiries, echoes, breaks, waiting_for(event)]
+    council = Council(Approval(quorum=2, expires_after=timedelta(hours=1))).workflow
+    workflows = [errands, enquiries, echoes, breaks, waiting_for(event), council]
     async with service(database_url, workflows) as served:
         client = served.client
         run = await paused(client)
@@ -101,6 +105,18 @@ async def test_real_answers_are_as_described(database_url: str) -> None:
             await client.get(begun.headers["location"], headers={"Prefer": "wait=1"}),
         ]
         answers.append(await client.post(f"{begun.headers['location']}/cancel"))
+        vote = await paused(client, "council")
+        extend = f"/pauses/{vote['pause']['id']}/extend"
+        answers += [
+            await decide(client, vote, {"approved": True, "by": "m", "feedback": "fine"}),
+            await decide(client, vote, {"approved": True, "by": "m"}),
+            await client.post(extend, json={"expires_at": "2999-01-01T00:00:00+02:00"}),
+            await client.post(extend, json={"expires_at": "1999-01-01T00:00:00Z"}),
+            await client.post(
+                f"/pauses/{question['pause']['id']}/extend", json={"expires_at": "x"}
+            ),
+            await decide(client, vote, {"approved": True, "by": "n"}),
+        ]
         assert all(is_described(each) for each in answers)
         assert {each.status_code for each in answers} == {200, 201, 202, 404, 409, 415, 422}
 

@@ -1,7 +1,7 @@
-"""The race of fifty approvers, two hundred times."""
+"""The races of fifty approvers, two hundred times."""
 
 from tests.e2e.conftest import Town
-from tests.racing import check, race
+from tests.racing import check, check_votes, race, race_votes
 from tests.service import Api
 
 TIMES = 200
@@ -16,3 +16,10 @@ async def test_every_time_one_decision_of_fifty_is_taken_and_has_one_effect(
         check(came, town.effects)
         winners.add(came.taken[0]["approved"])
     assert winners == {True, False}
+
+
+async def test_every_time_two_votes_of_fifty_are_taken_and_have_one_effect(
+    town: Town, api: Api, other_api: Api
+) -> None:
+    for _ in range(TIMES):
+        check_votes(await race_votes([api, other_api]), town.effects)

@@ -318,6 +318,17 @@ def test_what_is_wrong_with_the_terms_of_an_ask(place: str, options: dict[str, A
 
 
 @pytest.mark.parametrize("place", ASKS)
+def test_only_on_a_yes_or_a_no_can_several_agree(place: str):
+    put, ask, allowed = ASKS[place]
+    asked = put(ask(quorum=2))
+    if "approve" in allowed:
+        workflow(asked)
+    else:
+        said = "quorum=2 could never matter: only on a yes or a no can several agree"
+        assert in_step(asked) == f"{place}(…): {said}"
+
+
+@pytest.mark.parametrize("place", ASKS)
 def test_an_expiry_means_what_the_ask_can_mean(place: str):
     put, ask, allowed = ASKS[place]
     for ending in ("reject", "fail", "wait", "approve", "skip", "retry", "cancel"):

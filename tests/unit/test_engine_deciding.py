@@ -9,15 +9,10 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from pydantic import BaseModel, Field
 
 from app.authoring import (
-    Approval,
-    Confirm,
     ModelRequest,
     Reply,
     ScriptedModel,
-    Step,
-    StepContext,
     ToolContext,
-    Workflow,
     call_tool,
     call_tools,
     reply_with,
@@ -25,8 +20,6 @@ from app.authoring import (
 )
 from app.domain.decision import Action, Decision, Decline, InvalidDecision, Value, Verdict
 from app.domain.masking import digest_of
-from app.engine.program import Program
-from app.errors import AuthoringError
 from tests.engine_runs import EngineRun, approvers, run, script, workflow
 
 sent: list[str] = []
@@ -357,22 +350,3 @@ async def test_an_override_that_names_a_field_wrongly_is_refused_also_where_mode
     assert [each.pointer for each in refused.value.fields] == ["/override_arguments/wieght"]
     await paused.approve(override_arguments={"town": "Oslo", "weight": 2})
     assert str(paused.output).startswith("Oslo 2")
-
-
-@tool(channel=approvers, approval=Approval(quorum=2))
-async def pay(amount: int) -> str:
-    return "paid"
-
-
-async def begin(context: StepContext, value: str) -> str:
-    return value
-
-
-def test_an_ask_for_several_decisions_is_not_served_as_if_one_were_enough() -> None:
-    gated = Step("send", begin, before=Confirm("Send it?", channel=approvers, quorum=2))
-    for several in (
-        workflow(pay, model=script(call_tool(pay, amount=1))),
-        Workflow("work", version="1", input=str, steps=[gated], channels=[approvers]),
-    ):
-        with pytest.raises(AuthoringError, match="quorum= is not counted yet"):
-            Program(several)

@@ -2,11 +2,13 @@
 
 import os
 from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 
 from app.authoring import (
     Agent,
+    Approval,
     Channel,
     ModelRequest,
     Notice,
@@ -89,6 +91,15 @@ FIRST = Usage(input_tokens=11, output_tokens=5, cost=Decimal("0.01"))
 SECOND = Usage(input_tokens=7, output_tokens=3, cost=Decimal("0.02"))
 
 
+VOTED = Approval(quorum=2)
+TIMED = Approval(
+    expires_after=timedelta(hours=1),
+    on_expire="approve",
+    remind_before=timedelta(minutes=20),
+    escalate_to=approvers,
+)
+
+
 def workflow(name: str, does: Tool[[str], str], *further: StepFunction) -> Workflow:
     """An agent that calls the tool with its input and answers what came of it."""
 
@@ -120,6 +131,8 @@ told_letters = workflow("told_letters", tool(channel=approvers)(send))
 pigeon_letters = workflow("pigeon_letters", tool(channel=pigeons)(send))
 waved_letters = workflow("waved_letters", tool(channel=yes)(send))
 refused_letters = workflow("refused_letters", tool(channel=no)(send))
+voted_letters = workflow("voted_letters", tool(channel=desk, approval=VOTED)(send))
+timed_letters = workflow("timed_letters", tool(channel=approvers, approval=TIMED)(send))
 unlucky_letters = workflow("unlucky_letters", tool(channel=desk)(send), stumble)
 jobs = workflow("jobs", tool(work))
 gated_jobs = workflow("gated_jobs", tool(channel=desk)(work))
@@ -144,6 +157,8 @@ SERVED = ",".join(
         "pigeon_letters",
         "waved_letters",
         "refused_letters",
+        "voted_letters",
+        "timed_letters",
         "unlucky_letters",
         "jobs",
         "gated_jobs",
