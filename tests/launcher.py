@@ -117,5 +117,6 @@ def _become(words: list[str], environment: dict[str, str], out: str, err: str) -
 
 
 if __name__ == "__main__":
-    importlib.import_module("app.cli")
+    for each in importlib.import_module("app.cli").COMMANDS:
+        importlib.import_module("app.cli").command_of(each)
     main()
