@@ -42,6 +42,7 @@ from app.engine.calls import (
 )
 from app.engine.drive import Drive, LineFailed, expired, step_outside
 from app.engine.faults import reason_of
+from app.engine.hearing import Hearing, hearing
 from app.engine.models import Model, ModelAnswer, ModelError, ModelRequest
 from app.engine.running import began, run_call
 from app.engine.scrubbing import secrets_said
@@ -142,7 +143,9 @@ class _Agent:
             path=self._seat.place.path,
             turn=state.get("turn", 0),
         )
-        answer = await self._ask(turn, messages, drive)
+        known = state.get("secrets", {}).values()
+        heard = hearing(self._seat, turn.turn, drive, known, messages)
+        answer = await self._ask(turn, messages, drive, heard)
         if answer.calls:
             return self._proposed(turn, state, messages, answer, drive)
         messages.append(_said(answer, []))
@@ -169,7 +172,9 @@ class _Agent:
             previous_output=handed["previous"],
         )
 
-    async def _ask(self, turn: Turn, messages: Sequence[Message], drive: Drive) -> ModelAnswer:
+    async def _ask(
+        self, turn: Turn, messages: Sequence[Message], drive: Drive, heard: Hearing | None
+    ) -> ModelAnswer:
         agent = self._seat.agent
         if turn.turn >= agent.limits.most_model_calls:
             raise self._over("model_calls", agent.limits.most_model_calls)
@@ -182,12 +187,14 @@ class _Agent:
             tools=self._tools,
         )
         try:
-            answer = await self._model.ask(request)
+            answer = await self._model.ask(request, heard)
         except SignoffError as error:
             if isinstance(error, ModelError) and error.usage is not None:
                 booking.model_failed(drive, self._seat, turn, error.usage)
             raise LineFailed(error.code, error.message, step=turn.path) from error
         booking.model_answered(drive, self._seat, turn, answer)
+        if heard is not None:
+            heard.ends(answer)
         return answer
 
     def _proposed(
@@ -245,11 +252,11 @@ class _Agent:
             again = [*messages, Message(role="user", text=remark)]
             update = {"messages": again, "turn": turn.turn + 1, "calls": [], "outcomes": None}
             return Command(goto="model", update=update)
-        given = state.get("secrets", {}).values()
-        secrets = sorted({*secrets_said(messages, self._seat.tools), *chain.from_iterable(given)})
+        written = secrets_said(messages, self._seat.tools)
         if self._alone:
-            steps.completed(drive, self._seat.place, value, secrets)
-        return Command(update={"value": value} | self._remembered(turn, messages, secrets))
+            known = chain.from_iterable(state.get("secrets", {}).values())
+            steps.completed(drive, self._seat.place, value, [*written, *known])
+        return Command(update={"value": value} | self._remembered(turn, messages, written))
 
     def _remembered(
         self, turn: Turn, messages: list[Message], secrets: list[str]

@@ -13,6 +13,7 @@ from app.domain.json import Json
 from app.domain.message import Message
 from app.domain.pause import Answer, Ask
 from app.domain.run import RunError, RunRef
+from app.engine.audience import Audience
 from app.engine.journal import Journal
 
 ROOT = "root"
@@ -30,7 +31,7 @@ class LineStart:
     `step_results` what `context.step` has stored, by call and name; `save_step_result` stores one more,
     and has stored it when it returns. `outputs` are those of the steps that are completed, by place.
     `branches` are the places of the branches that the line is in, itself last; none of the root. `open` are the interrupts whose questions are open,
-    `joined` has what a fork's branches gave, by its interrupt.
+    `joined` has what a fork's branches gave, by its interrupt. `audience` hears what models are writing.
     """
 
     run: RunRef
@@ -48,6 +49,7 @@ class LineStart:
     outputs: Mapping[str, Json] = field(default_factory=dict[str, Json])
     open: frozenset[str] = frozenset()
     joined: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    audience: Audience | None = None
     save_step_result: SaveStepResult
 
 

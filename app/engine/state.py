@@ -101,6 +101,7 @@ class Work(TypedDict, total=False):
     value: Json
     handed: Handed | None
     decided: bool
+    secrets: Annotated[dict[str, list[str]], merged]
 
 
 class Answered(TypedDict, total=False):

@@ -4,6 +4,7 @@ from app.engine.models.choice import model_for
 from app.engine.models.exchange import (
     AnsweredCall,
     Finish,
+    Hearer,
     Model,
     ModelAnswer,
     ModelError,
@@ -16,6 +17,7 @@ __all__ = [
     "model_for",
     "AnsweredCall",
     "Finish",
+    "Hearer",
     "Model",
     "ModelAnswer",
     "ModelError",

@@ -84,11 +84,26 @@ def check_answer(answer: ModelAnswer) -> None:
     check_json(answer.raw)
 
 
+class Hearer(Protocol):
+    """Hears the text of an answer while it is written. Must be quick, and must not raise."""
+
+    def begins(self) -> None:
+        """The answer begins; what was heard of an attempt before this one does not count."""
+        ...
+
+    def hears(self, text: str) -> None:
+        """The next piece of it."""
+        ...
+
+
 class Model(Protocol):
     """Whatever answers an agent: a provider's model, or a script."""
 
-    async def ask(self, request: ModelRequest) -> ModelAnswer:
-        """Returns the answer, or raises `ModelError`. May be cancelled at any time."""
+    async def ask(self, request: ModelRequest, hearer: Hearer | None = None) -> ModelAnswer:
+        """Returns the answer, or raises `ModelError`. May be cancelled at any time.
+
+        A hearer has heard the whole text, if any, before the answer is returned.
+        """
         ...
 
 

@@ -18,7 +18,14 @@ from langchain_core.messages import AIMessage
 from app.authoring.model import ChatModel
 from app.domain.json import InvalidJson
 from app.engine.models import messages
-from app.engine.models.exchange import ModelAnswer, ModelError, ModelRequest, ToolSpec, check_answer
+from app.engine.models.exchange import (
+    Hearer,
+    ModelAnswer,
+    ModelError,
+    ModelRequest,
+    ToolSpec,
+    check_answer,
+)
 from app.engine.models.openai_calls import keeping_calls
 from app.errors import AuthoringError
 
@@ -48,7 +55,14 @@ class ProviderModel:
         self._client: ChatModel | None = None
         self._making = threading.Lock()
 
-    async def ask(self, request: ModelRequest) -> ModelAnswer:
+    async def ask(self, request: ModelRequest, hearer: Hearer | None = None) -> ModelAnswer:
+        answer = await self._ask(request)
+        if hearer is not None:
+            hearer.begins()
+            hearer.hears(answer.text)
+        return answer
+
+    async def _ask(self, request: ModelRequest) -> ModelAnswer:
         chat = self._client or await asyncio.to_thread(self._made)
         with self._telling():
             said = messages.to_langchain(request.messages, _maker(chat))

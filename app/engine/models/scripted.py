@@ -1,10 +1,19 @@
 """Asks the models that are written out in workflows and tests."""
 
+import re
+
 from app import authoring
 from app.authoring.model import ModelMessage, OfferedTool
 from app.domain.json import InvalidJson
 from app.domain.message import Message
-from app.engine.models.exchange import ModelAnswer, ModelError, ModelRequest, Usage, check_answer
+from app.engine.models.exchange import (
+    Hearer,
+    ModelAnswer,
+    ModelError,
+    ModelRequest,
+    Usage,
+    check_answer,
+)
 from app.engine.models.messages import answered_call
 from app.errors import SignoffError
 
@@ -17,7 +26,7 @@ class Script:
     def __init__(self, model: authoring.ScriptedModel) -> None:
         self._model = model
 
-    async def ask(self, request: ModelRequest) -> ModelAnswer:
+    async def ask(self, request: ModelRequest, hearer: Hearer | None = None) -> ModelAnswer:
         reply = self._reply(request)
         answer = ModelAnswer(
             text=reply.text,
@@ -35,6 +44,8 @@ class Script:
             check_answer(answer)
         except InvalidJson as error:
             raise ModelError.unstorable(NAME, error, answer.usage) from None
+        if hearer is not None:
+            _speak(answer.text, hearer)
         return answer
 
     def _reply(self, request: ModelRequest) -> authoring.Reply:
@@ -47,6 +58,16 @@ class Script:
         if not isinstance(reply, authoring.Reply):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ModelError(NAME, f"answered with a {type(reply).__name__} instead of a Reply")
         return reply
+
+
+def _speak(text: str, hearer: Hearer) -> None:
+    """Says a text word by word."""
+    hearer.begins()
+    for word in _WORDS.findall(text):
+        hearer.hears(word)
+
+
+_WORDS = re.compile(r"\s*\S+|\s+")
 
 
 def _as_written(request: ModelRequest) -> authoring.ModelRequest:
