@@ -103,6 +103,7 @@ class Worker:
     async def _renew(self) -> None:
         await asyncio.sleep(self._site.lease_seconds / 3)
         await claim.renew(self._site)
+        await self._post.keep()
 
     async def _watch(self) -> None:
         await asyncio.sleep(LOOK_EVERY)

@@ -28,6 +28,11 @@ def check_callback(url: str, secret: str | None) -> dict[str, Json]:
     return {"url": url} | ({"secret": secret} if secret is not None else {})
 
 
+def host_of(callback: Json) -> str | None:
+    """Where a stored callback is told: its host and port; None if there is no callback."""
+    return urlsplit(str(callback["url"])).netloc.lower() if callback else None
+
+
 def _wrong_url(url: str) -> str | None:
     if len(url) > MAX_URL or not url.isascii() or not url.isprintable() or " " in url:
         return f"must be a URL of at most {MAX_URL} printable ASCII characters"

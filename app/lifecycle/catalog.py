@@ -76,6 +76,15 @@ class Catalog:
         """The channels of a program that have to be told of its pauses."""
         return program.told_channels - self._unaddressed
 
+    @property
+    def told_here(self) -> frozenset[tuple[str, str]]:
+        """The channels that can be told from here, each with the name of its workflow."""
+        return frozenset(
+            (program.name, channel)
+            for program in self._by_fingerprint.values()
+            for channel in self.told_by(program)
+        )
+
     def channels_to_tell(self, name: str) -> frozenset[str]:
         """The channels that have to be told of a workflow's pauses, whatever the version."""
         return frozenset(

@@ -33,9 +33,6 @@ AT_ONCE = 256
 PER_ADDRESS = 4
 """How many of them to one address, so that a slow one delays no other."""
 
-CLAIM_SECONDS = 60.0
-"""After this long without a result another worker tries: longer than any attempt takes."""
-
 
 class NotDead(Conflict):
     """Only a dead delivery can be tried again by hand."""
@@ -48,50 +45,62 @@ class Post:
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._under_way: Counter[str] = Counter()
+        self._under_way: dict[asyncio.Task[None], DueDelivery] = {}
         self._has_more = False
 
     async def send_due(self) -> int:
         """Begins to send what is due, as far as hands are free, and says how many it took."""
-        free = AT_ONCE - len(self._tasks)
+        free = AT_ONCE - len(self._under_way)
         if free <= 0:
             return 0
         due = await deliveries.claim_due(
             self._site.database,
             worker=self._site.hands.worker,
             most=free,
-            busy=[address for address, count in self._under_way.items() if count >= PER_ADDRESS],
             per_address=PER_ADDRESS,
-            lease_seconds=CLAIM_SECONDS,
+            under_way=self._by_address(),
+            served=self._site.catalog.told_here,
+            lease_seconds=self._site.lease_seconds,
         )
         for delivery in due:
             self._begin(delivery)
         self._has_more = bool(due)
         return len(due)
 
+    async def keep(self) -> None:
+        """Keeps others from sending what is still under way here."""
+        if self._under_way:
+            await deliveries.keep(
+                self._site.database,
+                list(self._under_way.values()),
+                worker=self._site.hands.worker,
+                lease_seconds=self._site.lease_seconds,
+            )
+
     async def finish(self, seconds: float) -> None:
         """Lets what is under way end; what does not is tried again later, by whoever comes to it."""
-        if self._tasks:
-            _, late = await asyncio.wait(self._tasks, timeout=seconds)
+        if self._under_way:
+            _, late = await asyncio.wait(self._under_way, timeout=seconds)
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
 
     def _begin(self, delivery: DueDelivery) -> None:
-        self._under_way[delivery.address] += 1
         task = asyncio.create_task(_deliver(self._site, delivery))
-        self._tasks.add(task)
+        self._under_way[task] = delivery
 
         def done(task: asyncio.Task[None]) -> None:
-            self._tasks.discard(task)
-            self._under_way[delivery.address] -= 1
-            if self._has_more or self._under_way[delivery.address] + 1 >= PER_ADDRESS:
+            was_full = self._by_address()[delivery.address] >= PER_ADDRESS
+            del self._under_way[task]
+            if self._has_more or was_full:
                 self._site.deliveries_due.set()
             if not task.cancelled() and (error := task.exception()):
                 log.error("delivery broke", exc_info=error, extra={"delivery_id": delivery.id})
 
         task.add_done_callback(done)
+
+    def _by_address(self) -> Counter[str]:
+        return Counter(each.address for each in self._under_way.values())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from app.domain.principal import Principal
 from app.domain.run import RunRef, RunStatus
 from app.engine.program import CheckedInput, Program
 from app.errors import Conflict, NotFound
+from app.lifecycle.callback import host_of
 from app.lifecycle.hands import Fresh, Work
 from app.lifecycle.keys import earlier
 from app.lifecycle.site import READY, Site
@@ -97,6 +98,7 @@ async def _start(
         callback=request.callback,
         requested_by=request.requested_by,
         history=program.workflow.history,
+        callback_host=host_of(request.callback),
     )
     with site.hands.slot() as slot:
         worker = slot and slot.worker

@@ -10,6 +10,7 @@ from app.domain.event import EventType
 from app.domain.ids import PauseId, new_delivery_id
 from app.domain.json import Json
 from app.storage.database import Database
+from app.storage.deliveries import address
 from app.storage.pauses import IS_LATE, READ, PauseRow, pause_of
 from app.storage.runs import Key, KeyTaken
 
@@ -52,10 +53,10 @@ with lk as materialized (
   insert into events (thread_id, tenant, sequence, run_id, type, data)
   select $1, $2, lk.event_sequence + 1, pause.run_id, $4::text, $5::json from pause, lk
 ), notice as (
-  insert into deliveries (thread_id, id, tenant, run_id, pause_id, event_type, event_sequence, channel, status,
-                          next_attempt_at)
-  select $1, d.id, $2, pause.run_id, pause.id, $4::text, lk.event_sequence + 1, d.channel, 'pending',
-         clock_timestamp()
+  insert into deliveries (thread_id, id, tenant, run_id, pause_id, event_type, event_sequence, channel, address,
+                          status, next_attempt_at)
+  select $1, d.id, $2, pause.run_id, pause.id, $4::text, lk.event_sequence + 1, d.channel,
+         {address("pause.run_id")}, 'pending', clock_timestamp()
   from pause, lk, json_to_recordset($6::json) as d(id text, channel text)
 )
 select id from pause

@@ -1,6 +1,6 @@
 """Deliveries: claim the due ones, record an attempt, try a dead one again."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -13,7 +13,10 @@ from app.storage.database import Database
 
 @dataclass(frozen=True, kw_only=True)
 class DueDelivery:
-    """A notice that is to be sent now, by the worker that claimed it. `channel` None is the run's callback."""
+    """A notice that is to be sent now, by the worker that claimed it. `channel` None is the run's callback.
+
+    `address` is what may be slow on its own: the channel, or the callback's host.
+    """
 
     id: DeliveryId
     run: RunRef
@@ -22,41 +25,66 @@ class DueDelivery:
     event_sequence: int
     channel: str | None
     callback: Json
-    host: str
+    address: str
     workflow: str
     attempt: int
     at: datetime
 
-    @property
-    def address(self) -> str:
-        """What may be slow on its own: a channel, or the host of a run's own callback."""
-        return self.channel or self.host
+
+def address(run: str) -> str:
+    """Where a notice `d` goes, for the statement that writes it: its channel, else the host of the run's callback.
+
+    `run` is the id of its run in that statement, whose `$1` is the thread.
+    """
+    host = f"select r.callback_host from runs r where r.thread_id = $1 and r.id = {run}"
+    return f"coalesce(d.channel, ({host}), '')"
 
 
-# At most $4 an address, so that a slow one cannot fill the hands of a worker; the attempt counts from here,
-# and its claim ends by the clock if the worker does.
+# Steps from address to address in the index. Each gives as many as it has hands left ($4, less what is under
+# way there already), and all give one before any gives a second: a slow one cannot fill the hands of a worker.
+# Notices to channels that are not served here are left to others. The attempt counts from here, and its claim
+# ends by the clock if the worker does.
 _CLAIM = """
-with ripe as (
-  select d.thread_id, d.id, d.next_attempt_at, coalesce(d.channel, {host}) as address
-  from deliveries d join runs r on r.thread_id = d.thread_id and r.id = d.run_id
-  where d.status = 'pending' and d.next_attempt_at <= clock_timestamp()
-), due as (
-  select thread_id, id, row_number() over (partition by address order by next_attempt_at) n
-  from ripe where address <> all($3::text[])
-), picked as (
-  select d.thread_id, d.id from deliveries d join due on due.thread_id = d.thread_id and due.id = d.id
-  where due.n <= $4 and d.status = 'pending' and d.next_attempt_at <= clock_timestamp()
-  limit $2 for update of d skip locked
+with recursive known as (
+  (select address from deliveries where status = 'pending' order by address limit 1)
+  union all
+  select (select d.address from deliveries d
+          where d.status = 'pending' and d.address > known.address order by d.address limit 1)
+  from known where known.address is not null
+), picked as materialized (
+  select due.thread_id, due.id
+  from known
+  left join unnest($5::text[], $6::int[]) as busy(address, hands) using (address)
+  cross join lateral (
+    select ripe.*, row_number() over (order by ripe.next_attempt_at) as n
+    from (
+      select d.thread_id, d.id, d.next_attempt_at
+      from deliveries d join runs r on r.thread_id = d.thread_id and r.id = d.run_id
+      where d.address = known.address and d.status = 'pending' and d.next_attempt_at <= now()
+        and (d.channel is null
+             or (r.workflow, d.channel) in (select * from unnest($7::text[], $8::text[])))
+      order by d.next_attempt_at limit greatest(0, $4::int - coalesce(busy.hands, 0))
+      for update of d skip locked
+    ) ripe
+  ) due
+  where known.address is not null
+  order by due.n, due.next_attempt_at limit $2
 )
 update deliveries d
 set attempts = d.attempts + 1, lease_owner = $1,
-    next_attempt_at = clock_timestamp() + make_interval(secs => $5::float8)
+    next_attempt_at = clock_timestamp() + make_interval(secs => $3::float8)
 from picked p, runs r, events e
 where d.thread_id = p.thread_id and d.id = p.id and r.thread_id = d.thread_id and r.id = d.run_id
   and e.thread_id = d.thread_id and e.tenant = d.tenant and e.sequence = d.event_sequence
 returning d.id, d.thread_id, d.tenant, d.run_id, d.pause_id, d.event_type, d.event_sequence, d.channel,
-          d.attempts, r.callback, coalesce({host}, '') as host, r.workflow, e.at
-""".format(host="substring(r.callback->>'url' from '^[a-z]+://([^/?#]*)')")
+          d.address, d.attempts, r.callback, r.workflow, e.at
+"""
+
+_KEEP = """
+update deliveries d set next_attempt_at = clock_timestamp() + make_interval(secs => $2::float8)
+from unnest($3::text[], $4::text[]) as kept(thread_id, id)
+where d.thread_id = kept.thread_id and d.id = kept.id and d.lease_owner = $1 and d.status = 'pending'
+"""
 
 _RECORD = """
 with mine as (
@@ -79,20 +107,32 @@ where tenant = $1 and id = $2 and status = 'dead'
 returning id
 """
 
-_NEXT = "select min(next_attempt_at) - clock_timestamp() as wait from deliveries where status = 'pending'"
-
 
 async def claim_due(
     database: Database,
     *,
     worker: str,
     most: int,
-    busy: Sequence[str],
     per_address: int,
+    under_way: Mapping[str, int],
+    served: Collection[tuple[str, str]],
     lease_seconds: float,
 ) -> list[DueDelivery]:
-    """Takes up to `most` due notices, passing over the `busy` addresses."""
-    rows = await database.fetch(_CLAIM, worker, most, list(busy), per_address, lease_seconds)
+    """Takes up to `most` due notices, and of one address at most `per_address` with those `under_way`.
+
+    `served` are the channels that can be told from here, each with its workflow; callbacks anybody may tell.
+    """
+    rows = await database.fetch(
+        _CLAIM,
+        worker,
+        most,
+        lease_seconds,
+        per_address,
+        list(under_way),
+        list(under_way.values()),
+        [workflow for workflow, _ in served],
+        [channel for _, channel in served],
+    )
     return [
         DueDelivery(
             id=DeliveryId(row["id"]),
@@ -106,13 +146,21 @@ async def claim_due(
             event_sequence=row["event_sequence"],
             channel=row["channel"],
             callback=row["callback"],
-            host=row["host"],
+            address=row["address"],
             workflow=row["workflow"],
             attempt=row["attempts"],
             at=row["at"],
         )
         for row in rows
     ]
+
+
+async def keep(
+    database: Database, under_way: Sequence[DueDelivery], *, worker: str, lease_seconds: float
+) -> None:
+    """Keeps the claims of notices that are still being sent."""
+    threads = [each.run.thread_id for each in under_way]
+    await database.fetch(_KEEP, worker, lease_seconds, threads, [each.id for each in under_way])
 
 
 async def record(

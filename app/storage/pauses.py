@@ -12,6 +12,7 @@ from app.domain.json import Json
 from app.domain.pause import Settled
 from app.domain.run import Lease, RunRef
 from app.storage.database import Database, Row
+from app.storage.deliveries import address
 from app.storage.runs import Key, KeyTaken
 
 
@@ -123,10 +124,10 @@ with lk as materialized (
          'started'), '{{}}'
   from seat, pause, lk where pause.wakes
 ), notice as (
-  insert into deliveries (thread_id, id, tenant, run_id, pause_id, event_type, event_sequence, channel, status,
-                          next_attempt_at)
+  insert into deliveries (thread_id, id, tenant, run_id, pause_id, event_type, event_sequence, channel, address,
+                          status, next_attempt_at)
   select $1, d.id, $2, pause.run_id, pause.id, case when $9 then 'pause.expired' else 'pause.decided' end,
-         lk.event_sequence + 1, d.channel, 'pending', clock_timestamp()
+         lk.event_sequence + 1, d.channel, {address("pause.run_id")}, 'pending', clock_timestamp()
   from pause, lk, json_to_recordset($12::json) as d(id text, channel text)
   where pause.settles and (d.channel is null or d.channel in (pause.channel, pause.escalated_to))
 ), watched as (

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Final
 
 from app.storage.checkpoints import save_ctes
+from app.storage.deliveries import address
 
 STAY: Final = "stay"
 PARK: Final = "park"
@@ -56,10 +57,10 @@ _PARTS: Final = {
   insert into events (thread_id, tenant, sequence, run_id, type, data)
   select $1, $2, f.sequence, $3, f.type, f.data from fact f
 )""",
-    "notices": """notice as (
-  insert into deliveries (thread_id, id, tenant, run_id, pause_id, event_type, event_sequence, channel, status,
-                          next_attempt_at)
-  select $1, d.id, $2, $3, f.pause_id, f.type, f.sequence, d.channel, 'pending', clock_timestamp()
+    "notices": f"""notice as (
+  insert into deliveries (thread_id, id, tenant, run_id, pause_id, event_type, event_sequence, channel, address,
+                          status, next_attempt_at)
+  select $1, d.id, $2, $3, f.pause_id, f.type, f.sequence, d.channel, {address("$3")}, 'pending', clock_timestamp()
   from ok, json_to_recordset(ok.doc->'notices') as d(id text, event int, channel text)
        join fact f on f.n = d.event
 )""",
@@ -94,21 +95,21 @@ _PARTS: Final = {
   select $1, $2, $3, h.agent, h.messages
   from ok, json_to_recordset(ok.doc->'history') as h(agent text, messages json)
 )""",
-    CLOSING: """closing as materialized (
-  select s.id, s.channel, s.escalated_to, ok.event_sequence + json_array_length(ok.doc->'events')
+    CLOSING: f"""closing as materialized (
+  select s.id, s.channel, s.escalated_to, ok.event_sequence + json_array_length(ok.doc->'events') - 1
          + row_number() over (order by s.sequence) as sequence
   from ok, shut s
 ), told_closing as (
   insert into events (thread_id, tenant, sequence, run_id, type, data)
   select $1, $2, c.sequence, $3, 'pause.cancelled', json_build_object('pause_id', c.id) from closing c
 ), notice_closing as (
-  insert into deliveries (thread_id, id, tenant, run_id, pause_id, event_type, event_sequence, channel, status,
-                          next_attempt_at)
+  insert into deliveries (thread_id, id, tenant, run_id, pause_id, event_type, event_sequence, channel, address,
+                          status, next_attempt_at)
   select $1, 'dlv_' || replace(gen_random_uuid()::text, '-', ''), $2, $3, c.id, 'pause.cancelled', c.sequence,
-         a.channel, 'pending', clock_timestamp()
+         d.channel, {address("$3")}, 'pending', clock_timestamp()
   from ok, closing c,
-       lateral (select value as channel from json_array_elements_text(ok.doc->'addressees')) a
-  where a.channel is null or a.channel in (c.channel, c.escalated_to)
+       lateral (select value as channel from json_array_elements_text(ok.doc->'addressees')) d
+  where d.channel is null or d.channel in (c.channel, c.escalated_to)
 )""",
     CHECKPOINTS: save_ctes(first_param=7, gate="ok"),
     RESULTS: """gone_results as (
@@ -118,7 +119,7 @@ _PARTS: Final = {
 """Each writes the list of its name in the document, but for the last three."""
 
 _FACT = """fact as materialized (
-  select e.type, e.data, e.pause_id, ok.event_sequence + e.n as sequence, e.n
+  select e.type, e.data, e.pause_id, ok.event_sequence + e.n{shut} as sequence, e.n
   from ok, rows from (json_to_recordset(ok.doc->'events') as (type text, data json, pause_id text))
        with ordinality as e(type, data, pause_id, n)
 {where}
@@ -126,12 +127,15 @@ _FACT = """fact as materialized (
 
 _OF_NEW_PAUSES = "  where e.pause_id is null or e.pause_id in (select id from pause)"
 
-# Closes what is open before the end is told.
+# Closes what is open before the end, which is the last fact, is told.
 _SHUT = """shut as (
   update pauses p set status = 'cancelled', closed_at = clock_timestamp()
   from ok where p.thread_id = ok.id and p.run_id = $3 and p.status = 'open'
   returning p.id, p.channel, p.escalated_to, p.sequence
 )"""
+
+_SHUT_BEFORE = """ + case when e.n = json_array_length(ok.doc->'events')
+       then (select count(*) from shut) else 0 end"""
 
 _SEAT = """seat as (
   update threads t
@@ -174,10 +178,12 @@ def statement(move: str, parts: frozenset[str]) -> str:
     """The statement of a move that writes these parts."""
     ctes = [_HEAD]
     ctes += [_PARTS[name] for name in ("pauses",) if name in parts]
-    ctes.append(_FACT.format(where=_OF_NEW_PAUSES if "pauses" in parts else ""))
-    if CLOSING in parts:
+    is_closing = CLOSING in parts
+    if is_closing:
         ctes.append(_SHUT)
-    shut = " + (select count(*) from shut)" if CLOSING in parts else ""
+    where = _OF_NEW_PAUSES if "pauses" in parts else ""
+    ctes.append(_FACT.format(where=where, shut=_SHUT_BEFORE if is_closing else ""))
+    shut = " + (select count(*) from shut)" if is_closing else ""
     ctes.append(_SEAT.format(move=_MOVES[move], shut=shut))
     ctes += [text for name, text in _PARTS.items() if name in parts and name != "pauses"]
     ctes += _of_run(move)

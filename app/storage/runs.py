@@ -13,6 +13,7 @@ from app.domain.pause import Answer
 from app.domain.run import Lease, RunRef
 from app.storage.checkpoints import CheckpointRow, WriteRow, load_columns
 from app.storage.database import Database, Row, Store, Transaction
+from app.storage.deliveries import address
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +30,7 @@ class NewRun:
     callback: Json
     requested_by: str | None
     history: int
+    callback_host: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,9 +84,9 @@ with lk as materialized (
   select * from lk where active_run_id is null
 ), run as (
   insert into runs (thread_id, tenant, id, workflow, version, fingerprint, status, input, shown_input,
-                    metadata, callback, requested_by, started_at)
+                    metadata, callback, callback_host, requested_by, started_at)
   select $1, $2, $3, $4, $5, $6, case when $13::text is null then 'queued' else 'running' end,
-         $7, $8, $9, $10, $11, case when $13::text is not null then clock_timestamp() end
+         $7, $8, $9, $10, $17, $11, case when $13::text is not null then clock_timestamp() end
   from free
 ), seat as (
   update threads t
@@ -176,7 +178,7 @@ where lease_owner = $1 and active_status = 'running' and lease_until > clock_tim
 _LOCK = "select from threads where id = $1 and tenant = $2 for update"
 
 # Ends a run from outside, whatever it is doing: a worker that has it finds its fence gone.
-_CLOSE = """
+_CLOSE = f"""
 with lk as materialized (
   select * from threads where id = $1 and tenant = $2 for update
 ), mine as materialized (
@@ -208,9 +210,9 @@ with lk as materialized (
   from fact f
 ), notice as (
   insert into deliveries (thread_id, id, tenant, run_id, pause_id, event_type, event_sequence, channel,
-                          status, next_attempt_at)
+                          address, status, next_attempt_at)
   select $1, 'dlv_' || replace(gen_random_uuid()::text, '-', ''), $2, $3, f.pause_id, f.type, f.sequence,
-         d.channel, 'pending', clock_timestamp()
+         d.channel, {address("$3")}, 'pending', clock_timestamp()
   from fact f, run,
        lateral (select name from unnest($6::text[]) name where name in (f.channel, f.escalated_to)
                 union all select null where run.has_callback) d(channel)
@@ -293,6 +295,7 @@ async def start(
             lease_seconds,
             key and key.key,
             key and key.request,
+            new.callback_host,
         )
     except asyncpg.UniqueViolationError as error:
         if error.constraint_name == "idempotency_keys_pkey":

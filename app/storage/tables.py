@@ -111,6 +111,7 @@ runs = _table(
     _text("stop_reason", required=False),
     _json("metadata", required=True),
     _json("callback"),  # true: it may hold a signing secret
+    _text("callback_host", required=False),
     _text("requested_by", required=False),
     _time("created_at", required=True),
     _time("started_at"),
@@ -219,6 +220,7 @@ deliveries = _table(
     _text("event_type"),
     Column("event_sequence", BigInteger, nullable=False),
     _text("channel", required=False),  # null: the run's own callback
+    _text("address"),  # what may be slow on its own: the channel, or the callback's host
     _text("status"),
     Column("attempts", Integer, nullable=False, server_default=text("0")),
     _time("next_attempt_at"),
@@ -234,7 +236,9 @@ deliveries = _table(
     ),
     Index("deliveries_by_id", "id"),
     Index("deliveries_by_time", "tenant", "created_at", "id"),
-    Index("deliveries_due", "next_attempt_at", postgresql_where=text("status = 'pending'")),
+    Index(
+        "deliveries_due", "address", "next_attempt_at", postgresql_where=text("status = 'pending'")
+    ),
 )
 
 # One try of a delivery, and what came of it.

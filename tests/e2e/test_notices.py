@@ -220,3 +220,27 @@ async def test_a_notice_that_was_written_before_a_kill_is_sent_after_it(own: Pro
     assert opened.headers["webhook-id"] == unsent["id"]
     assert verified(opened, CHANNEL_SECRET)["data"]["pause"]["id"] == runs[-1]["pause"]["id"]
     assert ended["output"] == "sent work"
+
+
+async def test_a_notice_that_was_under_way_at_a_kill_is_sent_again_under_its_id(
+    own: Processes,
+) -> None:
+    async with Receiver(HANGS) as approvers:
+        settings: dict[str, Any] = {
+            "channels__approvers__url": approvers.url,
+            "channels__approvers__secrets": orjson.dumps([CHANNEL_SECRET]).decode(),
+            "lease_seconds": 2,
+        }
+        doomed = await own.serve(**settings)
+        async with doomed.api() as api:
+            run = await api.started("told_letters")
+        await approvers.wait_for(1)
+        doomed.kill()
+        approvers.answer_with(decides({"approved": True}))
+        following = await own.serve(**settings)
+        async with following.api() as api:
+            ended = await api.ended(run)
+    first, second = about(run, approvers.received, "pause.opened")
+    assert first.headers["webhook-id"] == second.headers["webhook-id"]
+    assert verified(second, CHANNEL_SECRET)["data"]["pause"]["id"] == run["pause"]["id"]
+    assert ended["output"] == "sent work"
