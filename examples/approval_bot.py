@@ -82,7 +82,8 @@ class Bot:
         if pause is None or sequence < self._newest.get(pause["id"], 0):
             return None
         _remember(self._newest, pause["id"], sequence)
-        return decide(pause) if notice["type"] == "pause.opened" else None
+        is_open = notice["type"] == "pause.opened" and pause["status"] == "open"
+        return decide(pause) if is_open else None
 
 
 def _remember(memory: OrderedDict[str, Any], key: str, value: Any) -> None:

@@ -96,6 +96,10 @@ class Receiver:
     def answer_with(self, *answers: Answer) -> None:
         self._answers = list(answers) or [Answer()]
 
+    def answer(self, request: Received) -> Answer:
+        """What is answered to a request."""
+        return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+
     @property
     def url(self) -> str:
         host = f"[{self._host}]" if ":" in self._host else self._host
@@ -138,7 +142,7 @@ class Receiver:
                 request = await _read(reader)
                 async with self._arrived:
                     self.received.append(request)
-                    answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+                    answer = self.answer(request)
                     self._arrived.notify_all()
                 async for part in _parts(answer):
                     writer.write(part)

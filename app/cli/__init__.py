@@ -17,6 +17,7 @@ COMMANDS = {
     "serve": "Serves the HTTP API, and runs workflows unless told not to.",
     "worker": "Runs workflows without serving HTTP, over the same database.",
     "migrate": "Brings the database to the newest migration; safe to run by several at once.",
+    "check-receiver": "Tells a receiver of webhooks good notices and bad ones, and says what it did wrong.",
     "openapi": "Prints the OpenAPI document.",
 }
 """Each with its line in the help. The module has the name of the command, and in it a `command`."""
@@ -28,7 +29,7 @@ def main() -> None:
         app()
     except SignoffError as error:
         typer.echo(error.message, err=True)
-        sys.exit(1)
+        sys.exit(getattr(error, "exit_code", 1))
 
 
 class _Commands(TyperGroup):

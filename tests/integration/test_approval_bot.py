@@ -67,12 +67,15 @@ async def running_bot(*options: str, secrets: str = f"{NEW} {OLD}") -> AsyncGene
         await process.communicate()
 
 
-def opened(to: str, *, pause: str = "pau_1", sequence: int = 1, reply: str = "") -> dict[str, Any]:
+def opened(
+    to: str, *, pause: str = "pau_1", sequence: int = 1, reply: str = "", status: str = "open"
+) -> dict[str, Any]:
     return {
         "event_sequence": sequence,
         "pause": {
             "id": pause,
             "kind": "approval",
+            "status": status,
             "call": {"tool": "send_email", "arguments": {"to": to, "smtp_password": "***"}},
         },
         "reply": {"url": reply, "token": "tok_1"},
@@ -129,6 +132,14 @@ async def test_a_notice_older_than_what_is_known_about_its_pause_is_dropped() ->
 
     assert decision(older) is None
     assert decision(other)
+
+
+async def test_a_pause_that_is_not_open_any_more_is_no_question() -> None:
+    async with running_bot() as bot:
+        expired = await bot.tell("dlv_1", opened("boss@example.com", status="expired"))
+
+    assert isinstance(expired, Delivered)
+    assert expired.decision is None
 
 
 async def test_a_run_that_ended_is_no_question() -> None:
