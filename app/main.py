@@ -28,6 +28,7 @@ from app.channels.webhook import Endpoint, WebhookSender
 from app.domain.ids import new_worker_id
 from app.engine.program import Program
 from app.lifecycle.catalog import Catalog
+from app.lifecycle.following import Followers
 from app.lifecycle.hands import Hands
 from app.lifecycle.site import Site
 from app.settings import Settings, WrongSetting, is_loopback, variable_part
@@ -64,11 +65,13 @@ async def running(settings: Settings, role: Role, stopping: asyncio.Event) -> As
             database=database,
             catalog=Catalog(programs, unaddressed=unaddressed),
             hands=Hands(new_worker_id(), settings.worker_concurrency),
+            followers=Followers(database),
             notifier=await _notifier(settings, role, endpoints, ending),
             base_url=settings.base_url or role.base_url,
             lease_seconds=settings.lease_seconds,
             tell_others=hints.tell,
         )
+        await _keep(_leave(site, stopping), ending)
         await _keep(hints.send(), ending)
         await _keep(hints.hear(site.hear), ending)
         if role.works:
@@ -77,10 +80,19 @@ async def running(settings: Settings, role: Role, stopping: asyncio.Event) -> As
 
 
 def application(
-    site: Site, *, max_body_bytes: int = api.MAX_BODY_BYTES, cors_origins: Sequence[str] = ()
+    site: Site,
+    *,
+    max_body_bytes: int = api.MAX_BODY_BYTES,
+    cors_origins: Sequence[str] = (),
+    heartbeat_seconds: float = api.HEARTBEAT_SECONDS,
 ) -> FastAPI:
     """What a process serves over HTTP: the API over a site, and the inbox beside it."""
-    served = api.application(site, max_body_bytes=max_body_bytes, cors_origins=cors_origins)
+    served = api.application(
+        site,
+        max_body_bytes=max_body_bytes,
+        cors_origins=cors_origins,
+        heartbeat_seconds=heartbeat_seconds,
+    )
     served.include_router(inbox.page(), prefix="/inbox")
     return served
 
@@ -164,6 +176,12 @@ async def _work(
         await task
 
     ending.push_async_callback(stop)
+
+
+async def _leave(site: Site, stopping: asyncio.Event) -> None:
+    """Lets those go who follow something from here: they go on elsewhere, where they left off."""
+    await stopping.wait()
+    site.followers.close()
 
 
 async def _keep(coroutine: Coroutine[None, None, None], ending: AsyncExitStack) -> None:

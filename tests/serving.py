@@ -17,6 +17,7 @@ from app.channels.webhook import WebhookSender
 from app.domain.ids import new_worker_id
 from app.engine.program import Program
 from app.lifecycle.catalog import Catalog
+from app.lifecycle.following import Followers
 from app.lifecycle.hands import Hands
 from app.lifecycle.site import Site
 from app.main import application
@@ -48,6 +49,7 @@ async def site_over(
         database=database,
         catalog=Catalog(programs, unaddressed=unaddressed),
         hands=Hands(new_worker_id(), 20),
+        followers=Followers(database),
         notifier=Notifier({}, WebhookSender(client)),
         base_url="http://signoff.test",
         lease_seconds=lease_seconds,

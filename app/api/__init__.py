@@ -5,6 +5,6 @@ access ─► CORS ─► intake ─► routes ─► lifecycle
                    JSON)
 """
 
-from app.api.application import MAX_BODY_BYTES, application, document
+from app.api.application import HEARTBEAT_SECONDS, MAX_BODY_BYTES, application, document
 
-__all__ = ["MAX_BODY_BYTES", "application", "document"]
+__all__ = ["HEARTBEAT_SECONDS", "MAX_BODY_BYTES", "application", "document"]

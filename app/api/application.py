@@ -9,9 +9,11 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from starlette.middleware.cors import CORSMiddleware
 
-from app.api import deliveries, health, pauses, problems, resume, runs, threads, workflows
+from app.api import deliveries, events, health, pauses, problems, resume, runs, threads, workflows
 from app.api.access import Access
 from app.api.intake import Intake
+from app.api.stream import HEARTBEAT_SECONDS
+from app.api.stream import MEDIA_TYPE as EVENT_STREAM
 from app.lifecycle.site import Site
 
 API_VERSION = "0.1.0"
@@ -45,11 +47,16 @@ Start a run in a thread; where it is `paused`, its `pause` says what is asked, a
 
 
 def application(
-    site: Site, *, max_body_bytes: int = MAX_BODY_BYTES, cors_origins: Sequence[str] = ()
+    site: Site,
+    *,
+    max_body_bytes: int = MAX_BODY_BYTES,
+    cors_origins: Sequence[str] = (),
+    heartbeat_seconds: float = HEARTBEAT_SECONDS,
 ) -> FastAPI:
     """The API over a site. Browsers of `cors_origins` may use it, and of no others."""
     api = _api()
     api.state.site = site
+    api.state.heartbeat_seconds = heartbeat_seconds
     api.add_middleware(Intake, max_body_bytes=max_body_bytes)
     if cors_origins:
         api.add_middleware(
@@ -78,7 +85,7 @@ def _api() -> FastAPI:
         redirect_slashes=False,
         generate_unique_id_function=_operation_id,
     )
-    for routes in (threads, runs, resume, pauses, workflows, deliveries, health):
+    for routes in (threads, runs, resume, events, pauses, workflows, deliveries, health):
         api.include_router(routes.router)
     problems.install(api)
     api.openapi = lambda: _described(api)
@@ -96,13 +103,19 @@ def _described(api: FastAPI) -> dict[str, Any]:
         )
         for path in described["paths"].values():
             for operation in path.values():
-                _say_problems(operation)
+                _say_media_types(operation)
         api.openapi_schema = described
     return api.openapi_schema
 
 
-def _say_problems(operation: dict[str, Any]) -> None:
-    """Errors have a media type of their own, which FastAPI's `responses` cannot say beside a model."""
+def _say_media_types(operation: dict[str, Any]) -> None:
+    """Errors have a media type of their own, which FastAPI's `responses` cannot say beside a model.
+
+    Of a stream it says that it is text, where the schema of an event is.
+    """
     for status, response in operation["responses"].items():
+        if stream := response.get("content", {}).get(EVENT_STREAM):
+            stream["schema"].pop("type", None)
         if int(status) >= 400:
-            response["content"] = {problems.MEDIA_TYPE: response["content"].pop("application/json")}
+            (content,) = response["content"].values()
+            response["content"] = {problems.MEDIA_TYPE: content}

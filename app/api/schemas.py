@@ -20,6 +20,7 @@ from pydantic import (
 
 from app.api.ids import ID_PATTERN
 from app.domain.delivery import DeliveryStatus
+from app.domain.event import EventType
 from app.domain.json import Json
 from app.domain.pause import PauseKind, PauseLevel, PauseStatus
 from app.domain.run import RunStatus
@@ -617,3 +618,26 @@ class Health(Answered):
     """The process is well."""
 
     status: Literal["alive", "ready"]
+
+
+class EventData(BaseModel):
+    """Where it happened, and what is to be said of it, which depends on the type."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
+
+    event_sequence: int = Field(description="Increases within a thread.")
+    thread_id: str
+    run_id: str
+    pause_id: str | None = Field(default=None, description="Of `pause.*`.")
+    path: str | None = Field(
+        default=None, description="The step, of `step.*`, `model.*` and `tool.*`."
+    )
+    call_id: str | None = Field(default=None, description="Of `tool.*`.")
+
+
+class Event(Answered):
+    """The `data` of an event in a stream, which webhooks have the same form of. Sensitive values are `***`."""
+
+    type: EventType
+    timestamp: datetime
+    data: EventData

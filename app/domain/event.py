@@ -31,11 +31,10 @@ class EventType(StrEnum):
     PAUSE_CANCELLED = "pause.cancelled"
 
 
-TOLD: Final = frozenset(each for each in EventType if each.startswith("pause.")) | {
-    EventType.RUN_COMPLETED,
-    EventType.RUN_FAILED,
-    EventType.RUN_CANCELLED,
-}
+ENDS: Final = frozenset({EventType.RUN_COMPLETED, EventType.RUN_FAILED, EventType.RUN_CANCELLED})
+"""The last event of a run is one of these."""
+
+TOLD: Final = frozenset(each for each in EventType if each.startswith("pause.")) | ENDS
 """The events that webhooks carry."""
 
 

@@ -182,7 +182,7 @@ class _Advance:
                 step_results=self.kept_results or bool(self.loaded.step_results),
             ),
         )
-        self._post()
+        self._tell()
         return Wrote.DONE
 
     async def _park(self, asks: Sequence[Ask]) -> Wrote:
@@ -198,7 +198,7 @@ class _Advance:
         )
         if wrote is Wrote.DONE:
             self.saver.saved(unsaved)
-            self._post()
+            self._tell()
         else:
             self.journal.put_back(facts)
         return wrote
@@ -208,7 +208,6 @@ class _Advance:
         async with self.journal.writing:
             self.opened = self.opened or bool(asks)
             await self.save(asks)
-        self._post()
 
     async def decided(self) -> Mapping[str, Answer]:
         """The answers so far, as soon as there are more than were known."""
@@ -238,9 +237,11 @@ class _Advance:
             self.journal.put_back(facts)
             raise
         self.saver.saved(unsaved)
+        self._tell()
 
-    def _post(self) -> None:
-        """Has the notices sent that were just written, if there can be any."""
+    def _tell(self) -> None:
+        """Wakes who follows the run, and has the notices sent that were just written, if there can be any."""
+        self.site.happened(self.lease.run)
         if self.addressees.channels or self.addressees.callback:
             self.site.deliveries_due.set()
 
@@ -259,3 +260,4 @@ class _Advance:
         giving = progress.hand_back(self.site.database, self.lease, facts, unsaved, self.addressees)
         with suppress(LeaseLost, StoreUnavailable):
             await asyncio.shield(giving)
+            self.site.happened(self.lease.run)

@@ -34,6 +34,7 @@ async def cancel(
             await runs.cancel(store, run, reason="cancelled by a caller", told=told)
         site.hands.stop(run_id)
         site.waiters.wake(run_id)
+        site.happened(run)
         site.deliveries_due.set()
         site.tell_others(settled_hint(run_id))
     is_replay = await note(

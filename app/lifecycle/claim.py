@@ -33,6 +33,7 @@ async def claim_queued(site: Site) -> bool:
                     from_queue=True,
                 )
             )
+            site.happened(each.lease.run)
         return bool(claimed)
 
 

@@ -246,6 +246,7 @@ async def take(
             raise PauseExpired("This pause's deadline was moved again.", pause_id=pause.id)
         if decided.has_settled:
             _go_on(site, pause, decided, slot)
+            site.happened(pause.run)
     if told and decided.has_settled:
         site.deliveries_due.set()
     return Accepted(run=pause.run)

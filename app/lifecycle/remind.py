@@ -35,4 +35,7 @@ async def _warn(site: Site, event: Warned, pause: PauseRow) -> bool:
     if event is EventType.PAUSE_ESCALATED:
         asked = data["escalated_to"] = pause.policy["escalate_to"]
     told = addressees(site, pause, asked)
-    return await deadlines.warn(site.database, event, pause, data=data, channels=told)
+    is_first = await deadlines.warn(site.database, event, pause, data=data, channels=told)
+    if is_first:
+        site.happened(pause.run)
+    return is_first

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 
 from app.channels.notifier import Notifier
 from app.domain.ids import RunId
+from app.domain.run import RunRef
 from app.lifecycle.catalog import Catalog
+from app.lifecycle.following import Followers
 from app.lifecycle.hands import Hands
 from app.lifecycle.waiting import Waiters
 from app.storage.database import Database
@@ -23,6 +25,7 @@ class Site:
     database: Database
     catalog: Catalog
     hands: Hands
+    followers: Followers
     notifier: Notifier
     base_url: str
     lease_seconds: float
@@ -31,11 +34,16 @@ class Site:
     deliveries_due: asyncio.Event = field(default_factory=asyncio.Event)
     runs_due: asyncio.Event = field(default_factory=asyncio.Event)
 
+    def happened(self, run: RunRef) -> None:
+        """Says in this process that something of a run was written."""
+        self.followers.happened(run)
+
     def hear(self, hint: str) -> None:
         """What another process says: that runs are queued, that one is settled, or was decided upon."""
         kind, _, run_id = hint.partition(":")
         if kind == SETTLED:
             self.waiters.wake(RunId(run_id))
+            self.followers.look_at(RunId(run_id))
         elif kind == DECIDED:
             self.hands.tell(RunId(run_id))
         else:

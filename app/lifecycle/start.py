@@ -121,6 +121,7 @@ async def _start(
             )
         else:
             site.tell_others(READY)
+    site.happened(run)
     return Accepted(run=run)
 
 
@@ -167,6 +168,7 @@ async def _supersede(
         await runs.supersede(both, paused, told=sorted(told))
         started = await write(both)
     site.waiters.wake(paused.run_id)
+    site.happened(paused)
     site.deliveries_due.set()
     return started
 

@@ -26,6 +26,7 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.types import UserDefinedType
 
 from app.domain.delivery import DeliveryStatus
 from app.domain.pause import PauseKind, PauseLevel, PauseStatus
@@ -55,6 +56,15 @@ def _json(name: str, *, required: bool = False) -> Column[object]:
 
 def _count(name: str) -> Column[int]:
     return Column(name, BigInteger, nullable=False, server_default=text("0"))
+
+
+class _Transaction(UserDefinedType[str]):
+    """The number of a transaction, which does not wrap around."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: object) -> str:
+        return "xid8"
 
 
 def _table(name: str, *items: Any, **options: Any) -> Table[Any]:
@@ -196,7 +206,7 @@ pauses = _table(
     ),
 )
 
-# A durable, ordered fact about a run.
+# A durable, ordered fact about a run. Who follows a whole tenant reads them by the transaction that wrote.
 events = _table(
     "events",
     _text("thread_id"),
@@ -206,7 +216,9 @@ events = _table(
     _text("type"),
     _json("data", required=True),
     _time("at", required=True),
+    Column("xid", _Transaction(), nullable=True, server_default=text("pg_current_xact_id()")),
     PrimaryKeyConstraint("thread_id", "tenant", "sequence"),
+    Index("events_in_order", "tenant", "xid"),
 )
 
 # One notice to one address.

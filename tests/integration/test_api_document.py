@@ -32,7 +32,8 @@ def test_every_answer_has_a_schema_and_every_error_is_a_problem() -> None:
             if status == "204":
                 continue
             (media_type,) = response["content"]
-            expected = "application/json" if status < "400" else "application/problem+json"
+            told = "text/event-stream" if path.endswith("/events") else "application/json"
+            expected = told if status < "400" else "application/problem+json"
             assert media_type == expected, (method, path, status)
             schema = response["content"][media_type]["schema"]
             assert schema["$ref"].startswith("#/components/schemas/"), (method, path, status)
