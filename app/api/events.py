@@ -12,6 +12,7 @@ from app.api import schemas
 from app.api.auth import Caller
 from app.api.documented import Responses, answers
 from app.api.ids import ID_PATTERN, RunPath, ThreadPath
+from app.api.problems import pointing_into
 from app.api.served import Served
 from app.api.stream import EventStream, frame
 from app.domain.event import EventType
@@ -93,7 +94,8 @@ async def tenant_events(
     """Streams what happens in all runs, from now on, as server-sent events."""
     wanted = None if types is None else _known(types)
     after = None if last_event_id is None else _place(last_event_id)
-    stream = await follow_tenant(site, caller, after=after, types=wanted)
+    with pointing_into("/header/last-event-id"):
+        stream = await follow_tenant(site, caller, after=after, types=wanted)
     return _streamed(request, stream, lambda event: _written(event.place))
 
 

@@ -38,6 +38,6 @@ async def follow_tenant(
     """
     now = await events.now(site.database)
     if after and after.transaction > now.transaction:
-        wrong = FieldError(pointer="/last-event-id", message="is of no event of this service")
+        wrong = FieldError(pointer="", message="is of no event of this service")
         raise Invalid("There is no such event to go on after.", fields=[wrong])
     return site.followers.of_tenant(principal.tenant, after=after or now, types=types)
