@@ -18,6 +18,7 @@ from app.domain.ids import new_request_id
 log = logging.getLogger(__name__)
 
 REQUEST_ID: Final = "x-request-id"
+"""The header of a request's id, and where its scope has it."""
 _ACCEPTED: Final = re.compile(r"[\x21-\x7e]{1,128}")
 _QUIET: Final = {"/livez", "/readyz"}
 
@@ -33,6 +34,7 @@ class Access:
             await self._app(scope, receive, send)
             return
         answer = _Answer(send, _request_id(scope))
+        scope[REQUEST_ID] = answer.request_id
         began = time.perf_counter()
         with bound_contextvars(request_id=answer.request_id):
             try:

@@ -9,7 +9,18 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from starlette.middleware.cors import CORSMiddleware
 
-from app.api import deliveries, events, health, pauses, problems, resume, runs, threads, workflows
+from app.api import (
+    audit,
+    deliveries,
+    events,
+    health,
+    pauses,
+    problems,
+    resume,
+    runs,
+    threads,
+    workflows,
+)
 from app.api.access import Access
 from app.api.intake import Intake
 from app.api.stream import HEARTBEAT_SECONDS
@@ -85,7 +96,7 @@ def _api() -> FastAPI:
         redirect_slashes=False,
         generate_unique_id_function=_operation_id,
     )
-    for routes in (threads, runs, resume, events, pauses, workflows, deliveries, health):
+    for routes in (threads, runs, resume, events, pauses, workflows, deliveries, audit, health):
         api.include_router(routes.router)
     problems.install(api)
     api.openapi = lambda: _described(api)

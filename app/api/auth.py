@@ -5,12 +5,15 @@ from typing import Annotated
 from fastapi import Depends
 from starlette.requests import Request
 
+from app.api.access import REQUEST_ID
 from app.domain.principal import Principal
 
 
 async def principal(request: Request) -> Principal:
     """The caller."""
-    return Principal()
+    return Principal(
+        client=request.client and request.client.host, request_id=request.scope.get(REQUEST_ID)
+    )
 
 
 Caller = Annotated[Principal, Depends(principal)]

@@ -14,9 +14,9 @@ from app.api.documented import answers
 from app.api.idempotency import OnceOnly
 from app.api.ids import ID_PATTERN, PausePath
 from app.api.paging import PageQuery, listing
-from app.api.resume import VIA
 from app.api.served import Served
 from app.api.waiting import whole
+from app.domain.audit import API
 from app.domain.pause import PauseKind, PauseLevel, PauseStatus
 from app.lifecycle import read
 from app.lifecycle.extend import extend
@@ -72,7 +72,7 @@ async def extend_pause(
     site: Served, caller: Caller, key: OnceOnly, pause_id: PausePath, body: schemas.Extension
 ) -> Response:
     """Moves the deadline of an open pause, with the reminder and the escalation before it."""
-    work = extend(site, caller, pause_id, body.expires_at, via=VIA, key=key)
+    work = extend(site, caller, pause_id, body.expires_at, via=API, key=key)
     done = await whole(work)
     pause = await read.pause(site, caller, pause_id)
     return JsonResponse(pause, headers=replayed(done.is_replay))

@@ -14,14 +14,12 @@ from app.api.ids import ThreadPath, is_id
 from app.api.problems import pointing_into
 from app.api.served import Served
 from app.api.waiting import Waiting, accepted
+from app.domain.audit import API
 from app.domain.ids import PauseId
 from app.errors import FieldError, Invalid
 from app.lifecycle.decide import DecideRequest, PauseNotFound, decide
 
 router = APIRouter(tags=["pauses"])
-
-VIA = "api"
-"""The name of this door, as the decision keeps it."""
 
 IfMatch = Annotated[
     str | None,
@@ -79,7 +77,7 @@ async def resume_thread(
         thread_id=thread_id,
         pause_id=PauseId(body.pause_id),
         decision=body.decision,
-        via=VIA,
+        via=API,
         if_match=_digest(if_match),
     )
     with pointing_into("/decision"):

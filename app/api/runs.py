@@ -80,6 +80,7 @@ def _start_request(caller: Principal, thread_id: ThreadId, body: schemas.NewRun)
         creates=creates,
         supersedes=body.if_paused == "supersede",
         requested_by=caller.name,
+        origin=caller.origin,
     )
 
 

@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from app.api.ids import ID_PATTERN
+from app.domain.audit import AuditAction
 from app.domain.delivery import DeliveryStatus
 from app.domain.event import EventType
 from app.domain.json import Json
@@ -574,6 +575,32 @@ class Delivery(Answered):
     delivered_at: datetime | None
 
 
+class AuditRow(Answered):
+    """What somebody did or was kept from doing, in its place in a chain of hashes."""
+
+    at: datetime
+    action: AuditAction
+    by: str | None
+    via: str = Field(description="The door: `api`, `webhook`, `channel`, `deadline`, `cli`.")
+    credential: str | None = Field(
+        description="What it was known by; `open` while nobody is asked for one, null for the service itself."
+    )
+    client: str | None = Field(description="The network address that the request came from.")
+    request_id: str | None
+    thread_id: str | None = Field(description="Null for what belongs to no thread.")
+    run_id: str | None
+    pause_id: str | None
+    digest: str | None = Field(description="Of what the pause showed.")
+    data: dict[str, Json] = Field(
+        description="More of it: the masked `decision`, the `code` of a refusal."
+    )
+    thread_created_at: datetime | None = Field(
+        description="Tells the chain from one of an earlier thread with this id."
+    )
+    sequence: int = Field(description="In its chain, from 1 on.")
+    hash: str = Field(description="SHA-256 over this row and the hash of the one before it.")
+
+
 _Next = Annotated[
     str | None, Field(description="The `cursor` of the next page; null if this is the last.")
 ]
@@ -611,6 +638,13 @@ class DeliveryList(Answered):
     """Deliveries, newest first."""
 
     items: list[DeliverySummary]
+    next: _Next
+
+
+class AuditList(Answered):
+    """Rows of the audit, newest first."""
+
+    items: list[AuditRow]
     next: _Next
 
 

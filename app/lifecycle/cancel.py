@@ -1,5 +1,6 @@
 """Ends a run from outside, whatever it is doing."""
 
+from app.domain.audit import API, Actor
 from app.domain.ids import RunId, ThreadId
 from app.domain.principal import Principal
 from app.domain.run import ENDED, RunRef
@@ -30,8 +31,9 @@ async def cancel(
         raise RunNotFound("There is no such run in this thread.", run_id=run_id)
     if view["status"] not in ENDED:
         told = sorted(site.catalog.channels_to_tell(view["workflow"]))
+        actor = Actor(by=principal.name, via=API, origin=principal.origin)
         async with site.database.transaction() as store:
-            await runs.cancel(store, run, reason="cancelled by a caller", told=told)
+            await runs.cancel(store, run, actor, reason="cancelled by a caller", told=told)
         site.hands.stop(run_id)
         site.waiters.wake(run_id)
         site.happened(run)

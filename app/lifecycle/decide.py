@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
+from app.domain.audit import Actor
 from app.domain.decision import MAX_BY, InvalidDecision, Parsed, Verdict, one_line, parse
 from app.domain.ids import PauseId, RunId, ThreadId
 from app.domain.json import Json, check_json
 from app.domain.pause import PauseKind, PauseLevel, PauseStatus, Settled
-from app.domain.principal import Principal
+from app.domain.principal import NOBODY, Origin, Principal
 from app.domain.run import RunRef
 from app.engine.program import OpenPause
 from app.errors import Conflict, FieldError, Forbidden, Invalid, NotFound, SignoffError
@@ -105,14 +106,15 @@ async def decide(
         raise PauseNotFound("There is no such pause in this thread.", pause_id=request.pause_id)
     try:
         settled = await _settle(site, principal, pause, request)
-        return await take(site, pause, settled, key=key)
+        return await take(site, pause, settled, key=key, origin=principal.origin)
     except (KeyTaken, SignoffError) as error:
         # The same request may have come twice at once: then the other one is what closed the pause.
         if row := await earlier(site.database, principal.tenant, key):
             return _replayed(principal, request, row.resource)
         if isinstance(error, SignoffError):
             by = principal.name or _claimed(request.decision)
-            await pauses.refuse(site.database, pause, by=by, via=request.via, code=error.code)
+            actor = Actor(by=by, via=request.via, origin=principal.origin)
+            await pauses.refuse(site.database, pause, actor, code=error.code)
         raise
 
 
@@ -221,7 +223,13 @@ def _check_verdict(pause: PauseRow, verdict: Verdict, by: str) -> None:
 
 
 async def take(
-    site: Site, pause: PauseRow, settled: Settled, *, key: Key | None, expired: bool = False
+    site: Site,
+    pause: PauseRow,
+    settled: Settled,
+    *,
+    key: Key | None,
+    expired: bool = False,
+    origin: Origin = NOBODY,
 ) -> Accepted:
     """Writes the answer where the pause is still open, and has its run go on if that settles it."""
     told = addressees(site, pause, pause.policy["channel"], pause.policy["escalate_to"])
@@ -237,6 +245,7 @@ async def take(
             worker=slot and slot.worker,
             lease_seconds=site.lease_seconds,
             key=key,
+            origin=origin,
         )
         decided = await write()
         if decided is None:

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from app.authoring import Notice
 from app.channels.webhook import Delivered, Failed, GaveUp, Told
+from app.domain.audit import API, Actor
 from app.domain.decision import Decision, Parsed
 from app.domain.delivery import MAX_ATTEMPTS, DeliveryStatus, wait_before
 from app.domain.ids import DeliveryId
@@ -120,7 +121,8 @@ async def retry(
     """
     if await earlier(site.database, principal.tenant, key):
         return Retried(delivery=await read.delivery(site, principal, delivery_id), is_replay=True)
-    if not await deliveries.retry(site.database, principal.tenant, delivery_id):
+    actor = Actor(by=principal.name, via=API, origin=principal.origin)
+    if not await deliveries.retry(site.database, principal.tenant, delivery_id, actor):
         found = await reads.delivery(site.database, principal.tenant, delivery_id)
         if found is None:
             raise DeliveryNotFound("There is no such delivery.", delivery_id=delivery_id)
@@ -191,7 +193,10 @@ async def _decide_inline(
         thread_id=delivery.run.thread_id, pause_id=delivery.pause_id, decision=taken, via="webhook"
     )
     try:
-        await decide(site, Principal(tenant=delivery.run.tenant, name=by), request)
+        principal = Principal(
+            tenant=delivery.run.tenant, name=by, credential=f"delivery:{delivery.id}"
+        )
+        await decide(site, principal, request)
     except SignoffError as error:
         return f"the decision in the answer was not taken: {error.code}"
     return None

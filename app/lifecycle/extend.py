@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from app.domain.audit import Actor
 from app.domain.ids import PauseId
 from app.domain.principal import Principal
 from app.errors import Conflict, FieldError, Invalid, SignoffError
@@ -46,9 +47,8 @@ async def extend(
     if pause is None:
         raise PauseNotFound("There is no such pause.", pause_id=pause_id)
     try:
-        moved = await deadlines.extend(
-            site.database, pause, expires_at, by=principal.name, via=via, key=key
-        )
+        actor = Actor(by=principal.name, via=via, origin=principal.origin)
+        moved = await deadlines.extend(site.database, pause, expires_at, actor, key=key)
     except KeyTaken:
         await earlier(site.database, principal.tenant, key)
         return Extended(is_replay=True)

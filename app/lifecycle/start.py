@@ -3,10 +3,11 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
+from app.domain.audit import API, Actor
 from app.domain.ids import PauseId, RunId, TenantId, ThreadId
 from app.domain.json import Json
 from app.domain.pause import PauseStatus
-from app.domain.principal import Principal
+from app.domain.principal import NOBODY, Origin, Principal
 from app.domain.run import RunRef, RunStatus
 from app.engine.program import CheckedInput, Program
 from app.errors import Conflict, NotFound
@@ -47,6 +48,7 @@ class StartRequest:
     creates: bool = False
     supersedes: bool = False
     requested_by: str | None = None
+    origin: Origin = NOBODY
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +142,8 @@ async def _write(
         while started is None and await _made(site, new.run):
             started = await write(site.database)  # unless it was deleted again meanwhile
     if started is None and request.supersedes:
-        started = await _supersede(site, new.run, write)
+        actor = Actor(by=request.requested_by, via=API, origin=request.origin)
+        started = await _supersede(site, new.run, actor, write)
     if started is None:
         raise await _not_free(site, new.run)
     return started
@@ -155,7 +158,7 @@ async def _made(site: Site, run: RunRef) -> bool:
 
 
 async def _supersede(
-    site: Site, run: RunRef, write: Callable[[Store], Awaitable[Started | None]]
+    site: Site, run: RunRef, actor: Actor, write: Callable[[Store], Awaitable[Started | None]]
 ) -> Started | None:
     """Ends the paused run of the thread and writes the new one, both or neither."""
     thread = await threads.read(site.database, run.tenant, run.thread_id)
@@ -165,7 +168,7 @@ async def _supersede(
     view = await reads.run(site.database, run.tenant, run.thread_id, paused.run_id)
     told = site.catalog.channels_to_tell(view["workflow"]) if view else frozenset[str]()
     async with site.database.transaction() as both:
-        await runs.supersede(both, paused, told=sorted(told))
+        await runs.supersede(both, paused, actor, told=sorted(told))
         started = await write(both)
     site.waiters.wake(paused.run_id)
     site.happened(paused)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from app.domain.audit import API, Actor
 from app.domain.ids import ThreadId, new_thread_id
 from app.domain.json import Json
 from app.domain.principal import Principal
@@ -74,8 +75,9 @@ async def _replay(site: Site, principal: Principal, row: KeyRow) -> Made:
 
 
 async def delete(site: Site, principal: Principal, thread_id: ThreadId) -> None:
-    """Deletes a thread with all its runs. Raises `ThreadNotFound`, `ThreadBusy`, `ThreadPaused`."""
-    match await threads.delete(site.database, principal.tenant, thread_id):
+    """Deletes a thread with all its runs; its audit stays. Raises `ThreadNotFound`, `ThreadBusy`, `ThreadPaused`."""
+    actor = Actor(by=principal.name, via=API, origin=principal.origin)
+    match await threads.delete(site.database, principal.tenant, thread_id, actor):
         case Deleted.DONE:
             return
         case Deleted.UNKNOWN:

@@ -1,7 +1,7 @@
 """One pool of asyncpg connections: JSON by orjson, no reset query, errors with a name."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
@@ -64,6 +64,10 @@ class Transaction:
 
     async def fetch_row(self, query: str, *arguments: object) -> Row | None:
         return await self._connection.fetchrow(query, *arguments)
+
+    def stream(self, query: str, *arguments: object, seconds: float) -> AsyncIterable[Row]:
+        """The rows as they come, for a query with more of them than fit into memory."""
+        return self._connection.cursor(query, *arguments, prefetch=500, timeout=seconds)
 
 
 class Database:

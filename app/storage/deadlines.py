@@ -1,14 +1,16 @@
 """Deadlines of open pauses: which are due, what is told before them, and how they are moved."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Literal, TypeAlias
 
 import asyncpg
 
+from app.domain.audit import Actor, data_text
 from app.domain.event import EventType
 from app.domain.ids import PauseId, new_delivery_id
 from app.domain.json import Json
+from app.storage.audit import ONE_SEEN, one_entry
 from app.storage.database import Database
 from app.storage.deliveries import address
 from app.storage.pauses import IS_LATE, READ, PauseRow, pause_of
@@ -81,6 +83,20 @@ def _moved(column: str, before: str) -> str:
                       then {moment} end"""
 
 
+_EXTENDED_SEEN = one_entry(
+    "pause, lk",
+    run_id="pause.run_id",
+    pause_id="pause.id",
+    action="'extended'::text",
+    by="$5::text",
+    via="$6::text",
+    credential="$7::text",
+    client="$8::text",
+    request_id="$9::text",
+    digest="pause.digest",
+    data="$12::text::json",
+)
+
 _EXTEND = f"""
 with lk as materialized (
   select * from threads where id = $1 and tenant = $2 for update
@@ -93,18 +109,13 @@ with lk as materialized (
   where p.thread_id = lk.id and p.tenant = lk.tenant and p.id = $3 and p.run_id = lk.active_run_id
     and p.status = 'open' and p.expires_at is not null and not {IS_LATE}
     and $4::timestamptz > clock_timestamp()
-  returning p.id, p.run_id
-), seat as (
-  update threads t set audit_sequence = t.audit_sequence + 1
-  from pause, lk where t.id = lk.id and t.tenant = lk.tenant
-), watched as (
-  insert into audit (thread_id, tenant, sequence, run_id, pause_id, action, by, via, data)
-  select $1, $2, lk.audit_sequence + 1, pause.run_id, pause.id, 'extended', $5, $6,
-         json_build_object('expires_at', $4::timestamptz)
-  from pause, lk
+  returning p.id, p.run_id, p.digest
+), {_EXTENDED_SEEN}, seat as (
+  update threads t set {ONE_SEEN}
+  from linked where t.id = linked.thread_id and t.tenant = linked.tenant
 ), key as (
   insert into idempotency_keys (tenant, key, request, thread_id, resource)
-  select $2, $7, $8, $1, pause.id from pause where $7::text is not null
+  select $2, $10, $11, $1, pause.id from pause where $10::text is not null
 )
 select id from pause
 """
@@ -150,9 +161,8 @@ async def extend(
     database: Database,
     pause: PauseRow,
     expires_at: datetime,
+    actor: Actor,
     *,
-    by: str | None,
-    via: str,
     key: Key | None,
 ) -> PauseId | None:
     """Moves the deadline of an open pause; None if it has none, is not open any more, or the time has passed.
@@ -166,10 +176,10 @@ async def extend(
             pause.run.tenant,
             pause.id,
             expires_at,
-            by,
-            via,
+            *actor.columns,
             key and key.key,
             key and key.request,
+            data_text({"expires_at": expires_at.astimezone(UTC).isoformat()}),
         )
     except asyncpg.UniqueViolationError as error:
         raise KeyTaken from error

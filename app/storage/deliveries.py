@@ -4,10 +4,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from app.domain.audit import Actor, data_text
 from app.domain.delivery import DeliveryStatus
 from app.domain.ids import DeliveryId, PauseId, RunId, TenantId, ThreadId
 from app.domain.json import Json
 from app.domain.run import RunRef
+from app.storage.audit import ONE_SEEN, one_entry
 from app.storage.database import Database
 
 
@@ -101,10 +103,31 @@ select thread_id, id, $4, $8, $6, $9 from mine
 on conflict do nothing
 """
 
-_RETRY = """
-update deliveries set status = 'pending', next_attempt_at = clock_timestamp(), lease_owner = null
-where tenant = $1 and id = $2 and status = 'dead'
-returning id
+_RETRIED_SEEN = one_entry(
+    "retried, lk",
+    run_id="retried.run_id",
+    pause_id="retried.pause_id",
+    action="'retried'::text",
+    by="$3::text",
+    via="$4::text",
+    credential="$5::text",
+    client="$6::text",
+    request_id="$7::text",
+    digest="null::text",
+    data="$8::text::json",
+)
+_RETRY = f"""
+with lk as materialized (
+  select t.* from threads t join deliveries d on d.thread_id = t.id and d.tenant = t.tenant
+  where d.tenant = $1 and d.id = $2 for update of t
+), retried as (
+  update deliveries d set status = 'pending', next_attempt_at = clock_timestamp(), lease_owner = null
+  from lk where d.thread_id = lk.id and d.tenant = $1 and d.id = $2 and d.status = 'dead'
+  returning d.id, d.run_id, d.pause_id
+), {_RETRIED_SEEN}, seat as (
+  update threads t set {ONE_SEEN} from linked where t.id = linked.thread_id and t.tenant = linked.tenant
+)
+select id from retried
 """
 
 
@@ -189,6 +212,15 @@ async def record(
     )
 
 
-async def retry(database: Database, tenant: TenantId, delivery_id: DeliveryId) -> bool:
+async def retry(
+    database: Database, tenant: TenantId, delivery_id: DeliveryId, actor: Actor
+) -> bool:
     """Makes a dead delivery due at once, under the same id; False if it is not dead."""
-    return bool(await database.fetch(_RETRY, tenant, delivery_id))
+    rows = await database.fetch(
+        _RETRY,
+        tenant,
+        delivery_id,
+        *actor.columns,
+        data_text({"delivery_id": delivery_id}),
+    )
+    return bool(rows)

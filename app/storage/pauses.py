@@ -7,10 +7,13 @@ from typing import Any
 
 import asyncpg
 
+from app.domain.audit import Actor, data_text
 from app.domain.ids import PauseId, RunId, TenantId, ThreadId, new_delivery_id
 from app.domain.json import Json
 from app.domain.pause import Settled
+from app.domain.principal import Origin
 from app.domain.run import Lease, RunRef
+from app.storage.audit import ONE_SEEN, one_entry
 from app.storage.database import Database, Row
 from app.storage.deliveries import address
 from app.storage.runs import Key, KeyTaken
@@ -80,6 +83,21 @@ _VOTED = f"""votes = p.votes || jsonb_build_object(
 _FIRST_VOTE = "and not p.votes @> jsonb_build_array(jsonb_build_object('by', $7::text))"
 
 
+_DECISION_SEEN = one_entry(
+    "pause, lk",
+    run_id="pause.run_id",
+    pause_id="pause.id",
+    action="case when $9 then 'expired' when pause.settles then 'decided' else 'voted' end",
+    by="$7::text",
+    via="$8::text",
+    credential="$15::text",
+    client="$16::text",
+    request_id="$17::text",
+    digest="$18::text",
+    data="$19::text::json",
+)
+
+
 # Locks the thread, then changes the pause if it is still open: the row count decides every race. $9 says
 # whether this is the deadline's own doing, which must come after the deadline, as everything else before it.
 # A paused run becomes ready in the same statement, and is claimed at once where a slot is free ($10).
@@ -95,7 +113,7 @@ with lk as materialized (
     and p.status = 'open' and $9 = {IS_LATE} {only}
   returning p.run_id, p.id, p.channel, p.escalated_to, p.status <> 'open' as settles,
             p.status <> 'open' and lk.active_status = 'paused' as wakes
-), seat as (
+), {_DECISION_SEEN}, seat as (
   update threads t
   set decisions = t.decisions + pause.settles::int,
       active_status = case when not pause.wakes then t.active_status
@@ -106,9 +124,9 @@ with lk as materialized (
       lease_until = case when pause.wakes and $10::text is not null
                          then clock_timestamp() + make_interval(secs => $11::float8)
                          else t.lease_until end,
-      audit_sequence = t.audit_sequence + 1,
+      {ONE_SEEN},
       event_sequence = t.event_sequence + pause.settles::int + pause.wakes::int
-  from pause, lk where t.id = lk.id and t.tenant = lk.tenant
+  from pause, lk, linked where t.id = lk.id and t.tenant = lk.tenant
   returning t.active_run_id, t.active_status, t.fence
 ), run as (
   update runs r set status = seat.active_status
@@ -130,12 +148,6 @@ with lk as materialized (
          lk.event_sequence + 1, d.channel, {address("pause.run_id")}, 'pending', clock_timestamp()
   from pause, lk, json_to_recordset($12::json) as d(id text, channel text)
   where pause.settles and (d.channel is null or d.channel in (pause.channel, pause.escalated_to))
-), watched as (
-  insert into audit (thread_id, tenant, sequence, run_id, pause_id, action, by, via, data)
-  select $1, $2, lk.audit_sequence + 1, pause.run_id, pause.id,
-         case when $9 then 'expired' when pause.settles then 'decided' else 'voted' end, $7, $8,
-         json_build_object('decision', $4::json, 'digest', $6::text)
-  from pause, lk
 ), key as (
   insert into idempotency_keys (tenant, key, request, thread_id, resource)
   select $2, $13, $14, $1, pause.run_id from pause where $13::text is not null
@@ -147,15 +159,24 @@ select seat.active_run_id, seat.active_status, seat.fence, pause.settles, pause.
 _DECIDE = _deciding(_CLOSED)
 _VOTE = _deciding(_VOTED, _FIRST_VOTE)
 
-_REFUSE = """
+_REFUSED_SEEN = one_entry(
+    "lk",
+    run_id="$3::text",
+    pause_id="$4::text",
+    action="'refused'::text",
+    by="$5::text",
+    via="$6::text",
+    credential="$7::text",
+    client="$8::text",
+    request_id="$9::text",
+    digest="$10::text",
+    data="$11::text::json",
+)
+_REFUSE = f"""
 with lk as materialized (
   select * from threads where id = $1 and tenant = $2 for update
-), seat as (
-  update threads t set audit_sequence = t.audit_sequence + 1 from lk where t.id = lk.id and t.tenant = lk.tenant
-)
-insert into audit (thread_id, tenant, sequence, run_id, pause_id, action, by, via, data)
-select lk.id, lk.tenant, lk.audit_sequence + 1, $3, $4, 'refused', $5, $6, json_build_object('code', $7::text)
-from lk
+), {_REFUSED_SEEN}
+update threads t set {ONE_SEEN} from linked where t.id = linked.thread_id and t.tenant = linked.tenant
 """
 
 
@@ -189,6 +210,7 @@ async def decide(
     worker: str | None,
     lease_seconds: float,
     key: Key | None,
+    origin: Origin,
 ) -> Decided | None:
     """Closes the pause with an answer and makes its run ready; None if it could not be closed so any more.
 
@@ -198,6 +220,7 @@ async def decide(
     Raises `KeyTaken` if the idempotency key was used before.
     """
     notices = [{"id": new_delivery_id(), "channel": channel} for channel in channels]
+    by, via, *whence = Actor(by=settled.answer.by, via=settled.answer.via, origin=origin).columns
     try:
         row = await database.fetch_row(
             _VOTE if as_vote else _DECIDE,
@@ -207,14 +230,17 @@ async def decide(
             settled.shown,
             settled.answer.as_json(),
             settled.answer.digest,
-            settled.answer.by,
-            settled.answer.via,
+            by,
+            via,
             expired,
             worker,
             lease_seconds,
             notices,
             key and key.key,
             key and key.request,
+            *whence,
+            pause.digest,
+            data_text({"decision": settled.shown, "effective_digest": settled.answer.digest}),
         )
     except asyncpg.UniqueViolationError as error:
         raise KeyTaken from error
@@ -231,12 +257,17 @@ def _decided(row: Row, run: RunRef, worker: str | None) -> Decided:
     )
 
 
-async def refuse(
-    database: Database, pause: PauseRow, *, by: str | None, via: str, code: str
-) -> None:
+async def refuse(database: Database, pause: PauseRow, actor: Actor, *, code: str) -> None:
     """Records an attempt at a decision that was not taken."""
     await database.fetch(
-        _REFUSE, pause.run.thread_id, pause.run.tenant, pause.run.run_id, pause.id, by, via, code
+        _REFUSE,
+        pause.run.thread_id,
+        pause.run.tenant,
+        pause.run.run_id,
+        pause.id,
+        *actor.columns,
+        pause.digest,
+        data_text({"code": code}),
     )
 
 

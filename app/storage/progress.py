@@ -10,6 +10,7 @@ from datetime import timedelta
 from enum import Enum
 from typing import Any
 
+from app.domain.audit import AuditAction, data_text
 from app.domain.event import TOLD, Event, EventType
 from app.domain.facts import Facts, RunEnd
 from app.domain.ids import PauseId, new_delivery_id, new_pause_id
@@ -279,8 +280,14 @@ def _watched(pause_id: PauseId, ask: Ask) -> dict[str, Json]:
     settled = ask.settled
     return {
         "pause_id": pause_id,
-        "action": "decided",
+        "action": AuditAction.DECIDED,
         "by": settled and settled.answer.by,
         "via": settled and settled.answer.via,
-        "data": {"decision": settled and settled.shown, "digest": ask.digest},
+        "digest": ask.digest,
+        "data": data_text(
+            {
+                "decision": settled and settled.shown,
+                "effective_digest": settled and settled.answer.digest,
+            }
+        ),
     }

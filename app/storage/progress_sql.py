@@ -7,6 +7,7 @@ which a run meets a handful.
 from functools import cache
 from typing import Final
 
+from app.storage.audit import MANY_SEEN, many_entries
 from app.storage.checkpoints import save_ctes
 from app.storage.deliveries import address
 
@@ -21,7 +22,7 @@ RESULTS: Final = "results"
 
 # $6 is the document of facts; what is decided on stands in the locked row.
 _HEAD = """
-with lk as materialized (
+with recursive lk as materialized (
   select * from threads where id = $1 and tenant = $2 for update
 ), held as materialized (
   select * from lk
@@ -29,6 +30,26 @@ with lk as materialized (
 ), ok as materialized (
   select held.*, $6::json as doc from held where $5::bigint is null or held.decisions = $5
 )"""
+
+# Of a pause that was there already, this was told before.
+_SETTLED_SEEN = many_entries(
+    """ok, rows from (json_to_recordset(ok.doc->'audit') as (
+         pause_id text, action text, by text, via text, digest text, data text))
+       with ordinality as s(pause_id, action, by, via, digest, data, n)
+  where s.pause_id in (select id from pause)""",
+    locked="ok",
+    number="row_number() over (order by s.n)",
+    run_id="$3::text",
+    pause_id="s.pause_id",
+    action="s.action",
+    by="s.by",
+    via="s.via",
+    credential="null::text",
+    client="null::text",
+    request_id="null::text",
+    digest="s.digest",
+    data="s.data::json",
+)
 
 _PARTS: Final = {
     "pauses": """pause as (
@@ -83,13 +104,7 @@ _PARTS: Final = {
   set status = excluded.status, attempts = excluded.attempts, output = excluded.output,
       shown_output = excluded.shown_output
 )""",
-    "audit": """watched as (
-  insert into audit (thread_id, tenant, sequence, run_id, pause_id, action, by, via, data)
-  select $1, $2, ok.audit_sequence + w.n, $3, w.pause_id, w.action, w.by, w.via, w.data
-  from ok, rows from (json_to_recordset(ok.doc->'audit') as (
-         pause_id text, action text, by text, via text, data json))
-       with ordinality as w(pause_id, action, by, via, data, n)
-)""",
+    "audit": _SETTLED_SEEN,
     "history": """said as (
   insert into history (thread_id, tenant, run_id, agent, messages)
   select $1, $2, $3, h.agent, h.messages
@@ -118,6 +133,9 @@ _PARTS: Final = {
 }
 """Each writes the list of its name in the document, but for the last three."""
 
+_FIRST: Final = ("pauses", "audit")
+"""What others go by: which pauses are new, and where the audit ends."""
+
 _FACT = """fact as materialized (
   select e.type, e.data, e.pause_id, ok.event_sequence + e.n{shut} as sequence, e.n
   from ok, rows from (json_to_recordset(ok.doc->'events') as (type text, data json, pause_id text))
@@ -140,8 +158,7 @@ _SHUT_BEFORE = """ + case when e.n = json_array_length(ok.doc->'events')
 _SEAT = """seat as (
   update threads t
   set {move}
-      event_sequence = t.event_sequence + json_array_length(ok.doc->'events'){shut},
-      audit_sequence = t.audit_sequence + json_array_length(ok.doc->'audit')
+      event_sequence = t.event_sequence + json_array_length(ok.doc->'events'){shut}{seen}
   from ok where t.id = ok.id and t.tenant = ok.tenant
 )"""
 
@@ -177,15 +194,16 @@ _GONE = """gone as (
 def statement(move: str, parts: frozenset[str]) -> str:
     """The statement of a move that writes these parts."""
     ctes = [_HEAD]
-    ctes += [_PARTS[name] for name in ("pauses",) if name in parts]
+    ctes += [_PARTS[name] for name in _FIRST if name in parts]
     is_closing = CLOSING in parts
     if is_closing:
         ctes.append(_SHUT)
     where = _OF_NEW_PAUSES if "pauses" in parts else ""
     ctes.append(_FACT.format(where=where, shut=_SHUT_BEFORE if is_closing else ""))
     shut = " + (select count(*) from shut)" if is_closing else ""
-    ctes.append(_SEAT.format(move=_MOVES[move], shut=shut))
-    ctes += [text for name, text in _PARTS.items() if name in parts and name != "pauses"]
+    seen = f",\n      {MANY_SEEN}" if "audit" in parts else ""
+    ctes.append(_SEAT.format(move=_MOVES[move], shut=shut, seen=seen))
+    ctes += [text for name, text in _PARTS.items() if name in parts and name not in _FIRST]
     ctes += _of_run(move)
     return (
         ",\n".join(ctes)

@@ -11,7 +11,7 @@ from sqlalchemy.sql import ColumnElement
 from app.domain.ids import DeliveryId, PauseId, RunId, TenantId, ThreadId
 from app.domain.json import Json
 from app.storage.database import Database, Row
-from app.storage.tables import deliveries, delivery_attempts, pauses, runs, threads
+from app.storage.tables import audit, deliveries, delivery_attempts, pauses, runs, threads
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +36,15 @@ class Listed:
 
     items: list[dict[str, Any]]
     next: Position | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditFilter:
+    """Which rows of the audit are wanted: columns that equal something, from one time and until another."""
+
+    equal: Mapping[str, str]
+    since: datetime | None = None
+    until: datetime | None = None
 
 
 # A pause as it is shown; what its run knows of it stands beside it.
@@ -182,6 +191,39 @@ async def list_deliveries(
         _paged(wanted, deliveries, "created_at", page, newest_first=True)
     )
     return Listed(items=[_plain(row) for row in found[: page.limit]], next=_next(found, page))
+
+
+async def list_audit(
+    database: Database, tenant: TenantId, wanted: AuditFilter, page: Page
+) -> Listed:
+    """Rows of the audit over all threads, newest first, also of threads that are gone.
+
+    The id of a row, where a page begins, is its hash.
+    """
+    since = [] if wanted.since is None else [audit.c.at >= wanted.since]
+    until = [] if wanted.until is None else [audit.c.at < wanted.until]
+    rows = select(audit).where(
+        audit.c.tenant == tenant, *_equal(audit, wanted.equal), *since, *until
+    )
+    if page.after:
+        last = tuple_(literal(page.after.at, audit.c.at.type), literal(_bytes(page.after.id)))
+        rows = rows.where(tuple_(audit.c.at, audit.c.hash) < last)
+    found = await database.fetch_composed(
+        rows.order_by(desc(audit.c.at), desc(audit.c.hash)).limit(page.limit + 1)
+    )
+    more = found[page.limit - 1] if len(found) > page.limit else None
+    return Listed(
+        items=[dict(row) for row in found[: page.limit]],
+        next=Position(at=more["at"], id=more["hash"].hex()) if more else None,
+    )
+
+
+def _bytes(hexadecimal: str) -> bytes:
+    """The hash that a cursor names; of one that no list gave, some other place."""
+    try:
+        return bytes.fromhex(hexadecimal)
+    except ValueError:
+        return b""
 
 
 _DELIVERY = [

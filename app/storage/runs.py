@@ -6,11 +6,13 @@ from typing import Any
 
 import asyncpg
 
+from app.domain.audit import Actor, data_text
 from app.domain.ids import CallId, RunId, TenantId, ThreadId
 from app.domain.json import Json
 from app.domain.message import Message
 from app.domain.pause import Answer
 from app.domain.run import Lease, RunRef
+from app.storage.audit import ONE_SEEN, one_entry
 from app.storage.checkpoints import CheckpointRow, WriteRow, load_columns
 from app.storage.database import Database, Row, Store, Transaction
 from app.storage.deliveries import address
@@ -177,6 +179,19 @@ where lease_owner = $1 and active_status = 'running' and lease_until > clock_tim
 
 _LOCK = "select from threads where id = $1 and tenant = $2 for update"
 
+_CLOSED_SEEN = one_entry(
+    "run, mine, lk",
+    run_id="$3::text",
+    pause_id="null::text",
+    action="$4::text",
+    by="$7::text",
+    via="$8::text",
+    credential="$9::text",
+    client="$10::text",
+    request_id="$11::text",
+    digest="null::text",
+    data="$12::text::json",
+)
 # Ends a run from outside, whatever it is doing: a worker that has it finds its fence gone.
 _CLOSE = f"""
 with lk as materialized (
@@ -191,11 +206,11 @@ with lk as materialized (
   update runs r set status = 'cancelled', finished_at = clock_timestamp(), stop_reason = $5
   from mine where r.thread_id = mine.id and r.id = $3
   returning r.callback is not null as has_callback
-), seat as (
+), {_CLOSED_SEEN}, seat as (
   update threads t
   set active_run_id = null, active_status = null, ready_at = null, lease_owner = null, lease_until = null,
-      fence = t.fence + 1, event_sequence = t.event_sequence + 1 + (select count(*) from shut)
-  from mine where t.id = mine.id and t.tenant = mine.tenant
+      fence = t.fence + 1, event_sequence = t.event_sequence + 1 + (select count(*) from shut), {ONE_SEEN}
+  from mine, linked where t.id = mine.id and t.tenant = mine.tenant
 ), fact as materialized (
   select shut.id as pause_id, shut.channel, shut.escalated_to, 'pause.cancelled' as type,
          row_number() over (order by shut.sequence) + mine.event_sequence as sequence
@@ -351,23 +366,39 @@ async def held(database: Database, *, worker: str) -> list[Held]:
     return [_held(row) for row in await database.fetch(_HELD, worker)]
 
 
-async def cancel(store: Transaction, run: RunRef, *, reason: str, told: Sequence[str]) -> bool:
+async def cancel(
+    store: Transaction, run: RunRef, actor: Actor, *, reason: str, told: Sequence[str]
+) -> bool:
     """Ends an unfinished run as cancelled; False if it is not the thread's unfinished run."""
-    return await _close(store, run, status="cancelled", reason=reason, told=told)
+    return await _close(store, run, actor, status="cancelled", reason=reason, told=told)
 
 
-async def supersede(store: Transaction, run: RunRef, *, told: Sequence[str]) -> bool:
+async def supersede(store: Transaction, run: RunRef, actor: Actor, *, told: Sequence[str]) -> bool:
     """Ends a paused run to make room for a newer one; False if it is not paused any more."""
-    return await _close(store, run, status="superseded", reason="superseded", told=told)
+    return await _close(store, run, actor, status="superseded", reason="superseded", told=told)
 
 
 async def _close(
-    store: Transaction, run: RunRef, *, status: str, reason: str, told: Sequence[str]
+    store: Transaction,
+    run: RunRef,
+    actor: Actor,
+    *,
+    status: str,
+    reason: str,
+    told: Sequence[str],
 ) -> bool:
     """Locks the thread first: one statement would not see the pauses that a park wrote while it waited."""
     await store.fetch_row(_LOCK, run.thread_id, run.tenant)
     row = await store.fetch_row(
-        _CLOSE, run.thread_id, run.tenant, run.run_id, status, reason, list(told)
+        _CLOSE,
+        run.thread_id,
+        run.tenant,
+        run.run_id,
+        status,
+        reason,
+        list(told),
+        *actor.columns,
+        data_text({"reason": reason}),
     )
     return bool(row and row["done"])
 

@@ -28,6 +28,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import UserDefinedType
 
+from app.domain.audit import AuditAction
 from app.domain.delivery import DeliveryStatus
 from app.domain.pause import PauseKind, PauseLevel, PauseStatus
 from app.domain.run import ENDED, RunStatus
@@ -89,6 +90,7 @@ threads = _table(
     _count("decisions"),  # stored for the active run; a park that has seen fewer does not park
     _count("event_sequence"),
     _count("audit_sequence"),
+    Column("audit_head", LargeBinary, nullable=True),  # the hash of the last audit row
     PrimaryKeyConstraint("id", "tenant"),
     # No run, no status; a lease exactly while a worker has it.
     CheckConstraint("(active_run_id is null) = (active_status is null)", name="seat_is_whole"),
@@ -266,20 +268,40 @@ delivery_attempts = _table(
     PrimaryKeyConstraint("thread_id", "delivery_id", "attempt"),
 )
 
-# Every decision and vote, every attempt at one that was refused, and every move of a deadline.
+# Every decision and vote, every attempt at one that was refused, and what else somebody is answerable for. Each
+# row has a hash over itself and the hash before it; the rows of a thread are a chain, and outlive the thread.
 audit = _table(
     "audit",
-    _text("thread_id"),
+    _text("thread_id"),  # empty: it belongs to none
     _text("tenant"),
+    Column(
+        "thread_created_at", DateTime(timezone=True), nullable=False
+    ),  # tells a thread from an earlier one of the same id
     Column("sequence", BigInteger, nullable=False),
-    _text("run_id"),
-    _text("pause_id"),
-    _text("action"),  # decided, voted, refused, expired, extended
+    _text("run_id", required=False),
+    _text("pause_id", required=False),
+    _text("action"),
     _text("by", required=False),
     _text("via"),
+    _text("credential", required=False),
+    _text("client", required=False),
+    _text("request_id", required=False),
+    _text("digest", required=False),  # of what was shown
     _json("data", required=True),
     _time("at", required=True),
-    PrimaryKeyConstraint("thread_id", "tenant", "sequence"),
+    Column("hash", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("thread_id", "tenant", "thread_created_at", "sequence"),
+    _one_of("action", list(AuditAction)),
+    Index("audit_by_time", "tenant", "at"),
+)
+
+# Where the chain of a tenant ends: of what belongs to no thread.
+audit_heads = _table(
+    "audit_heads",
+    _text("tenant"),
+    _count("sequence"),
+    Column("head", LargeBinary, nullable=True),
+    PrimaryKeyConstraint("tenant"),
 )
 
 # What each model call and tool call cost; one row a call, however often it was written.

@@ -6,8 +6,10 @@ from typing import Any
 
 import asyncpg
 
+from app.domain.audit import Actor, AuditAction, GoneThread
 from app.domain.ids import RunId, TenantId, ThreadId
 from app.domain.json import Json
+from app.storage import audit
 from app.storage.database import Database, Row, Store
 from app.storage.runs import Key, KeyTaken
 
@@ -45,7 +47,7 @@ _DELETE = (
     "(select id from deliveries where thread_id = $1 and tenant = $2)",
     *(
         f"delete from {table} where thread_id = $1 and tenant = $2"
-        for table in ("deliveries", "events", "audit", "history", "runs")
+        for table in ("deliveries", "events", "history", "runs")
     ),
     "delete from threads where id = $1 and tenant = $2",
 )
@@ -95,11 +97,17 @@ async def read(database: Database, tenant: TenantId, thread_id: ThreadId) -> Thr
     return _thread(row) if row else None
 
 
-async def delete(database: Database, tenant: TenantId, thread_id: ThreadId) -> Deleted:
-    """Deletes a thread and everything of its runs, unless one of them is unfinished."""
+async def delete(
+    database: Database, tenant: TenantId, thread_id: ThreadId, actor: Actor
+) -> Deleted:
+    """Deletes a thread and everything of its runs but their audit, unless one of them is unfinished.
+
+    Where its audit ends is written to the chain of the tenant: it can still be told whether that is whole.
+    """
     async with database.transaction() as connection:
         seat = await connection.fetch_row(
-            "select active_run_id from threads where id = $1 and tenant = $2 for update",
+            "select active_run_id, created_at, audit_sequence, encode(audit_head, 'hex') as audit_head "
+            "from threads where id = $1 and tenant = $2 for update",
             thread_id,
             tenant,
         )
@@ -109,6 +117,13 @@ async def delete(database: Database, tenant: TenantId, thread_id: ThreadId) -> D
             return Deleted.UNFINISHED
         for statement in _DELETE:
             await connection.fetch(statement, thread_id, tenant)
+        gone = GoneThread(
+            thread_id=thread_id,
+            thread_created_at=seat["created_at"],
+            sequence=seat["audit_sequence"],
+            hash=seat["audit_head"],
+        )
+        await audit.note(connection, tenant, AuditAction.THREAD_DELETED, actor, gone.as_json())
     return Deleted.DONE
 
 
