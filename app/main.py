@@ -110,6 +110,13 @@ async def database_of(settings: Settings) -> AsyncGenerator[str]:
         await server.stop()
 
 
+@asynccontextmanager
+async def connected(settings: Settings) -> AsyncGenerator[Database]:
+    """The database, for a command that is done soon."""
+    async with AsyncExitStack() as ending:
+        yield await _database(settings, ending)
+
+
 async def _database(settings: Settings, ending: AsyncExitStack) -> Database:
     url = await ending.enter_async_context(database_of(settings))
     if not settings.database_url:

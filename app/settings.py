@@ -4,7 +4,7 @@
 `SIGNOFF_CHANNELS__FINANCE__URL`.
 """
 
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -49,6 +49,9 @@ class Settings(BaseSettings):
     """Sign the notices to callbacks that bring no secret of their own."""
     allowed_networks: Annotated[list[str], NoDecode] = []
 
+    trusted_proxies: Annotated[list[str], NoDecode] = []
+    """Whose `X-Forwarded-For` says where a request comes from."""
+
     lease_seconds: float = Field(default=10.0, ge=1.0, le=3600.0)
     drain_seconds: float = Field(default=30.0, ge=0.0, le=3600.0)
     worker_concurrency: int = Field(default=32, ge=1, le=10_000)
@@ -56,12 +59,21 @@ class Settings(BaseSettings):
     cors_origins: Annotated[list[str], NoDecode] = []
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
 
-    @field_validator("workflows", "allowed_networks", "cors_origins", mode="before")
+    @field_validator(
+        "workflows", "allowed_networks", "trusted_proxies", "cors_origins", mode="before"
+    )
     @classmethod
     def _listed(cls, value: Any) -> Any:
         """`a,b` as a list."""
         if isinstance(value, str):
             return [each.strip() for each in value.split(",") if each.strip()]
+        return value
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _networks(cls, value: list[str]) -> list[str]:
+        for each in value:
+            ip_network(each)
         return value
 
     @classmethod

@@ -176,6 +176,14 @@ class Processes:
         await worker.until(is_working)
         return worker
 
+    async def command(self, *words: str, **settings: object) -> Process:
+        """A `signoff` command that is done."""
+        environment = self._environment | _variables(settings)
+        process = Process(*words, environment=environment, log=self._next_log())
+        self._begun.append(process)
+        await process.exit_code()
+        return process
+
     def end(self) -> None:
         """Kills what still runs, a Postgres in the data folder too."""
         for process in self._begun:

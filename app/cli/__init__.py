@@ -18,6 +18,7 @@ COMMANDS = {
     "worker": "Runs workflows without serving HTTP, over the same database.",
     "migrate": "Brings the database to the newest migration; safe to run by several at once.",
     "check-receiver": "Tells a receiver of webhooks good notices and bad ones, and says what it did wrong.",
+    "audit": "Proves the chains of the audit, and writes them out.",
     "openapi": "Prints the OpenAPI document.",
 }
 """Each with its line in the help. The module has the name of the command, and in it a `command`."""

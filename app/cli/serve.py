@@ -50,6 +50,8 @@ async def _serve(settings: Settings, role: Role, listening: socket.socket) -> No
             ),
             log_config=None,
             access_log=False,
+            proxy_headers=bool(settings.trusted_proxies),
+            forwarded_allow_ips=settings.trusted_proxies,
             server_header=False,
             lifespan="off",
             timeout_graceful_shutdown=max(1, int(settings.drain_seconds)),

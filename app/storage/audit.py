@@ -21,17 +21,18 @@ _COLUMNS = ", ".join([*FIELDS, "hash"])
 
 def _item(field: str) -> str:
     """One field of a row's text; `app.domain.audit` says what that is."""
-    text = f"w.{field}::text"
+    text = f'w."{field}"::text'
     if field in ("at", "thread_created_at"):
         text = f"(extract(epoch from w.{field}) * 1000000)::bigint::text"
     return f"coalesce(length({text}) || ':' || {text}, '-')"
 
 
-_TEXT = " || ".join(_item(field) for field in FIELDS)
+TEXT = " || ".join(_item(field) for field in FIELDS)
+"""The text of a row `w`, of which the hash is made."""
 
 
 def _hash(previous: str) -> str:
-    return f"sha256(coalesce({previous}, '') || convert_to({_TEXT}, 'UTF8'))"
+    return f"sha256(coalesce({previous}, '') || convert_to({TEXT}, 'UTF8'))"
 
 
 def _entries(fields: str, source: str, *, locked: str, number: str) -> str:

@@ -58,7 +58,7 @@ _FIELDS = (
 
 
 def _item(field: str) -> str:
-    text = f"{field}::text" if field.startswith("(") else f"w.{field}::text"
+    text = f"{field}::text" if field.startswith("(") else f'w."{field}"::text'
     return f"coalesce(length({text}) || ':' || {text}, '-')"
 
 

@@ -1,11 +1,17 @@
 """The migrations make what the code says of its tables."""
 
+from pathlib import Path
 from typing import Any
 
 import asyncpg
+from alembic import command
+from alembic.config import Config
 from sqlalchemy import Connection, make_url
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from app.lifecycle.audit import verify
+from app.storage.database import Database
+from app.storage.migrate import migrate
 from app.storage.tables import metadata
 
 _COLUMNS = """
@@ -56,3 +62,42 @@ async def _tables(url: str) -> set[tuple[Any, ...]]:
         }
     finally:
         await connection.close()
+
+
+_BEFORE_CHAINS = """
+insert into threads (id, tenant, metadata, audit_sequence) values ('old', 'default', '{}', 5), ('new', 'default', '{}', 0);
+insert into audit (thread_id, tenant, sequence, run_id, pause_id, action, by, via, data)
+values ('old', 'default', 1, 'run', 'pause', 'refused', 'Zoë', 'api', '{"code": "x"}'),
+       ('old', 'default', 2, 'run', 'pause', 'voted', null, 'api', '{}'),
+       ('old', 'default', 5, 'run', 'pause', 'decided', 'ann', 'api', '{}');
+"""
+
+
+async def test_an_audit_from_before_there_were_chains_becomes_one(empty_database_url: str) -> None:
+    await _migrate_to(empty_database_url, "0003")
+    connection = await asyncpg.connect(empty_database_url)
+    await connection.execute(_BEFORE_CHAINS)
+    await connection.close()
+    await migrate(empty_database_url)
+    database = await Database.connect(empty_database_url)
+    try:
+        found = await verify(database)
+    finally:
+        await database.close()
+    assert (found.faults, found.chains, found.rows) == ([], 1, 3)
+
+
+async def _migrate_to(url: str, revision: str) -> None:
+    def upgrade(connection: Connection) -> None:
+        config = Config()
+        config.set_main_option("script_location", str(_MIGRATIONS))
+        config.attributes["connection"] = connection
+        command.upgrade(config, revision)
+
+    engine = create_async_engine(make_url(url).set(drivername="postgresql+asyncpg"))
+    async with engine.begin() as connection:
+        await connection.run_sync(upgrade)
+    await engine.dispose()
+
+
+_MIGRATIONS = Path(__file__).parents[2] / "migrations"
