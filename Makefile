@@ -7,7 +7,7 @@ PIP      := .venv/bin/python -m pip -qq --disable-pip-version-check
 OPEN     := umask 022
 LOCK     := .venv/bin/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate
 SOURCES  := $(wildcard app tests examples bench migrations)
-TESTS    := $(wildcard tests/unit tests/integration tests/e2e)
+TESTS    := $(wildcard tests/unit tests/integration tests/e2e examples/tests)
 LONG     := $(wildcard tests/long/test_*.py tests/long/*/test_*.py)
 
 export SIGNOFF_WORKFLOWS ?= examples.errands:errands

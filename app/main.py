@@ -51,12 +51,19 @@ class Role:
 
 
 @asynccontextmanager
-async def running(settings: Settings, role: Role, stopping: asyncio.Event) -> AsyncGenerator[Site]:
+async def running(
+    settings: Settings,
+    role: Role,
+    stopping: asyncio.Event,
+    *,
+    programs: Sequence[Program] | None = None,
+) -> AsyncGenerator[Site]:
     """A process of the service, from its database to its worker, which drains once `stopping` is set.
 
-    At the end everything is drained and closed.
+    It serves `programs`, or else what the settings name. At the end everything is drained and closed.
     """
-    programs = [Program(each) for each in load_workflows(settings.workflows)]
+    if programs is None:
+        programs = [Program(each) for each in load_workflows(settings.workflows)]
     endpoints, unaddressed = _endpoints(settings, programs)
     async with AsyncExitStack() as ending:
         database = await _database(settings, ending)

@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
+from types import MappingProxyType
 from typing import Any, cast
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from pydantic import ValidationError
 
-from app.authoring import Agent, ModelRouter, Workflow
+from app.authoring import Agent, ModelRouter, ScriptedModel, Workflow
 from app.authoring.shape import dump, load, schema_of
 from app.domain.decision import Decision
 from app.domain.facts import HistoryEntry
@@ -59,19 +60,24 @@ class CheckedInput:
 
 
 class Program:
-    """A served workflow.
+    """A served workflow. `models` take the places of those that its agents and routers have.
 
     Raises `AuthoringError` for what only the engine can find: a model that cannot be had.
     """
 
-    def __init__(self, workflow: Workflow) -> None:
+    def __init__(
+        self,
+        workflow: Workflow,
+        *,
+        models: Mapping[Agent | ModelRouter, ScriptedModel] = MappingProxyType({}),
+    ) -> None:
         self.workflow = workflow
         self.name = workflow.name
         self.version = workflow.version
         self.fingerprint = workflow.fingerprint
         self.channels = {channel.name: channel for channel in workflow.channels}
         self.told_channels = frozenset(each.name for each in workflow.channels if each.is_told)
-        self._plan = plan_of(workflow, _Models())
+        self._plan = plan_of(workflow, _Models(models))
         self._input_schema = schema_of(workflow.input)
         self._output_schema = schema_of(workflow.output)
 
@@ -205,10 +211,13 @@ class Program:
 class _Models:
     """The models of a workflow's agents and routers, each made once."""
 
-    def __init__(self) -> None:
+    def __init__(self, replaced: Mapping[Agent | ModelRouter, ScriptedModel]) -> None:
+        self._replaced = replaced
         self._made: dict[Agent | ModelRouter, Model] = {}
 
     def __call__(self, user: Agent | ModelRouter) -> Model:
         if user not in self._made:
-            self._made[user] = model_for(user.model, timeout=user.timeout, retries=user.retries)
+            self._made[user] = model_for(
+                self._replaced.get(user, user.model), timeout=user.timeout, retries=user.retries
+            )
         return self._made[user]

@@ -24,6 +24,7 @@ import pytest
 from app.api import document
 from app.errors import SignoffError
 from app.settings import Settings
+from app.testing import Signoff
 from tests.service import Api, approval, free_port, rejection
 from tests.serving import service
 
@@ -84,6 +85,16 @@ async def test_the_steps_of_the_writers_page_go_on_after_a_pause(database_url: s
 
     said = "URGENT ann: Settled: Tool error: the call was rejected by maria"
     assert run["output"] == {"text": said}, run["error"]
+
+
+async def test_the_tests_of_the_writers_page_pass(database_url: str) -> None:
+    page = _run(WRITING)
+    tests = [each for name, each in page.items() if name.startswith("test_")]
+    assert tests
+    for test in tests:
+        signoff = Signoff(database_url)
+        await test(signoff)
+        await signoff.close()
 
 
 async def test_the_letter_of_the_writers_page_goes_through_every_kind_of_step(
