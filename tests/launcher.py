@@ -7,11 +7,13 @@ script `signoff` does, and is killed and told to stop like any other process.
 """
 
 import contextlib
+import fcntl
 import importlib
 import os
 import signal
 import subprocess
 import sys
+import termios
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -37,9 +39,15 @@ class Launcher:
         self, words: Sequence[str], *, environment: Mapping[str, str], out: Path, err: Path
     ) -> int:
         """The pid of a new `signoff` with these words, which writes into these files."""
-        return self._ask(
-            words=list(words), environment=dict(environment), out=str(out), err=str(err)
-        )
+        files = [os.devnull, str(out), str(err)]
+        return self._ask(words=list(words), environment=dict(environment), files=files)
+
+    def launch_in(
+        self, terminal: str, words: Sequence[str], *, environment: Mapping[str, str]
+    ) -> int:
+        """The pid of a new `signoff` with these words, at a terminal of its own."""
+        files = [terminal] * 3
+        return self._ask(words=list(words), environment=dict(environment), files=files)
 
     def exit_code(self, pid: int) -> int | None:
         """How it ended: as `subprocess` says it; None if it has not. A pid is good until this is known."""
@@ -87,19 +95,22 @@ def _exit_code(pid: int) -> int | None:
     return os.waitstatus_to_exitcode(status) if found else None
 
 
-def _fork(words: list[str], environment: dict[str, str], out: str, err: str) -> int:
+def _fork(words: list[str], environment: dict[str, str], files: list[str]) -> int:
     pid = os.fork()
     if pid == 0:
-        _become(words, environment, out, err)
+        _become(words, environment, files)
     return pid
 
 
-def _become(words: list[str], environment: dict[str, str], out: str, err: str) -> NoReturn:
+def _become(words: list[str], environment: dict[str, str], files: list[str]) -> NoReturn:
     try:
-        for number, path in ((0, os.devnull), (1, out), (2, err)):
+        os.setsid()
+        for number, path in enumerate(files):
             file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
             os.dup2(file, number)
             os.close(file)
+        if os.isatty(0):
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # so that its Ctrl-C comes here
         os.environ.clear()
         os.environ.update(environment)
         sys.argv = ["signoff", *words]

@@ -15,6 +15,7 @@ import httpx
 import orjson
 
 from tests.launcher import launcher
+from tests.terminal import Terminal
 
 READY_WITHIN = 90.0
 ENDED_WITHIN = 90.0
@@ -146,6 +147,7 @@ class Processes:
             **environment,
         }
         self._begun: list[Process] = []
+        self._terminals: list[Terminal] = []
 
     async def serve(self, *options: str, port: int | None = None, **settings: object) -> Served:
         """A service that is ready. `settings` are named without `SIGNOFF_`: `lease_seconds=1`."""
@@ -184,8 +186,17 @@ class Processes:
         await process.exit_code()
         return process
 
+    def at_a_terminal(self, *words: str, **settings: object) -> Terminal:
+        """A `signoff` command that somebody types at."""
+        environment = {**_outer_environment(), **self._environment, **_variables(settings)}
+        terminal = Terminal(words, environment=environment)
+        self._terminals.append(terminal)
+        return terminal
+
     def end(self) -> None:
         """Kills what still runs, a Postgres in the data folder too."""
+        for terminal in self._terminals:
+            terminal.end()
         for process in self._begun:
             process.kill()
         with suppress(FileNotFoundError, ProcessLookupError):

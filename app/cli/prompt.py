@@ -1,0 +1,116 @@
+"""Asks for a line in the terminal."""
+
+import importlib
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from getpass import getpass
+from types import FrameType
+from typing import Final
+
+from app.cli.screen import visible
+
+DECLINE: Final = "/decline"
+"""What is typed instead of a value, to give none; a reason may follow."""
+
+
+class Left(Exception):
+    """Whoever was asked has left: by Ctrl-C, or at the end of the input (Ctrl-D)."""
+
+    def __init__(self, *, interrupted: bool) -> None:
+        super().__init__()
+        self.interrupted = interrupted
+
+
+class Declined(Exception):
+    """Whoever was asked gives no answer."""
+
+    def __init__(self, reason: str | None) -> None:
+        super().__init__()
+        self.reason = reason
+
+
+def ask(prompt: str, *, is_hidden: bool = False) -> str:
+    """A line, without the space around it; what is typed may be kept off the screen. Raises `Left`."""
+    read = getpass if is_hidden and sys.stdin.isatty() else input
+    try:
+        with _interruptible():
+            return read(f"{visible(prompt)} ").strip()
+    except KeyboardInterrupt:
+        raise Left(interrupted=True) from None
+    except EOFError:
+        raise Left(interrupted=False) from None
+    except UnicodeDecodeError:
+        return ask(prompt, is_hidden=is_hidden)
+
+
+def ask_for_value(prompt: str, *, is_hidden: bool = False) -> str:
+    """A line that is part of an answer. Raises `Left`, and `Declined` for `/decline`."""
+    line = ask(prompt, is_hidden=is_hidden)
+    word, _, reason = line.partition(" ")
+    if word == DECLINE:
+        raise Declined(reason.strip() or None)
+    return line
+
+
+@contextmanager
+def _interruptible() -> Generator[None]:
+    """Sees to it that Ctrl-C ends the reading of a line.
+
+    One that comes between the prompt and the waiting of `input` is noted by Python, and the waiting goes on
+    until the next key: a system call that has not begun is not interrupted. So it is sent again.
+    """
+    reading = _Reading()
+    hears, tells = socket.socketpair()
+    tells.setblocking(False)
+    before = signal.signal(signal.SIGINT, reading.stop)
+    woken = signal.set_wakeup_fd(tells.fileno(), warn_on_full_buffer=False)
+    thread = threading.Thread(target=reading.insist, args=(hears,), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        reading.end()
+        signal.set_wakeup_fd(woken)
+        signal.signal(signal.SIGINT, before)
+        tells.close()
+        thread.join()
+        hears.close()
+
+
+class _Reading:
+    """A line that is being read by the main thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._goes_on = True
+        self._over = threading.Event()
+
+    def stop(self, number: int, frame: FrameType | None) -> None:
+        """Ends the reading, once: a signal's handler."""
+        if self._goes_on:
+            self._goes_on = False
+            raise KeyboardInterrupt
+
+    def end(self) -> None:
+        """From now on nothing is sent."""
+        with self._lock:
+            self._goes_on = False
+        self._over.set()
+
+    def insist(self, hears: socket.socket) -> None:
+        """Sends a Ctrl-C again that did not end the reading."""
+        while hears.recv(1):
+            while not self._over.wait(_AGAIN_AFTER):
+                with self._lock:
+                    if self._goes_on:
+                        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+
+_AGAIN_AFTER: Final = 0.1  # seconds
+
+with suppress(ImportError):
+    importlib.import_module("readline")  # `input` takes up editing and history from it
