@@ -43,6 +43,12 @@ class Terminal:
         """Types a line."""
         self._child.sendline(line)
 
+    def answers(self, *turns: tuple[str, str]) -> None:
+        """Reads on until there is a text, and types a line; again and again."""
+        for text, line in turns:
+            self.sees(text)
+            self.types(line)
+
     def presses(self, letter: str) -> None:
         """Presses Ctrl and a letter."""
         self._child.send(chr(ord(letter.upper()) - 64))

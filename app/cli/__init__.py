@@ -18,6 +18,7 @@ COMMANDS = {
     "worker": "Runs workflows without serving HTTP, over the same database.",
     "migrate": "Brings the database to the newest migration; safe to run by several at once.",
     "describe": "Shows what a workflow consists of, whom it asks, and where it may stop.",
+    "chat": "Has a conversation with a workflow, and asks in the terminal what the workflow asks.",
     "pauses": "Lists what waits for a decision, the longest waiting first.",
     "decide": "Decides a pause; asks for the decision in the terminal where none is given.",
     "check-receiver": "Tells a receiver of webhooks good notices and bad ones, and says what it did wrong.",

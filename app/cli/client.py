@@ -61,7 +61,7 @@ class Client:
         """Who decides, as far as the service does not know it by a key."""
 
     def get(self, path: str, **filters: object) -> Json:
-        """What is at a path."""
+        """What is at a path, of a list what has all of these."""
         query = {name: str(value) for name, value in filters.items() if value is not None}
         return self._ask("GET", path, params=query)
 
@@ -112,11 +112,17 @@ def unreachable(url: object, error: httpx.HTTPError) -> CommandFailed:
 
 
 @contextmanager
-def client_of(url: str, key: str | None, *, by: str | None = None) -> Generator[Client]:
+def client_of(
+    url: str,
+    key: str | None,
+    *,
+    by: str | None = None,
+    transport: httpx.BaseTransport | None = None,
+) -> Generator[Client]:
     """A client of the service at an address. With a key the service knows who decides."""
     headers = {"authorization": f"Bearer {key}"} if key else {}
     try:
-        http = httpx.Client(base_url=url, headers=headers, timeout=_PATIENCE)
+        http = httpx.Client(base_url=url, headers=headers, timeout=_PATIENCE, transport=transport)
     except httpx.InvalidURL as error:
         raise CommandFailed(f"--url {url!r} is no address: {error}.") from error
     with http:

@@ -37,7 +37,7 @@ def ask(prompt: str, *, is_hidden: bool = False) -> str:
     """A line, without the space around it; what is typed may be kept off the screen. Raises `Left`."""
     read = getpass if is_hidden and sys.stdin.isatty() else input
     try:
-        with _interruptible():
+        with interruptible():
             return read(f"{visible(prompt)} ").strip()
     except KeyboardInterrupt:
         raise Left(interrupted=True) from None
@@ -57,8 +57,8 @@ def ask_for_value(prompt: str, *, is_hidden: bool = False) -> str:
 
 
 @contextmanager
-def _interruptible() -> Generator[None]:
-    """Sees to it that Ctrl-C ends the reading of a line.
+def interruptible() -> Generator[None]:
+    """Sees to it that Ctrl-C ends the waiting for what is read, by `KeyboardInterrupt`.
 
     One that comes between the prompt and the waiting of `input` is noted by Python, and the waiting goes on
     until the next key: a system call that has not begun is not interrupted. So it is sent again.

@@ -48,7 +48,7 @@ def _verdict(pause: Json) -> Json:
         match word.lower():
             case "y" | "yes" if not rest:
                 return {"approved": True, **changes}
-            case "n" | "no":
+            case "n" | "no" | "/decline":
                 return declined(pause, rest.strip() or None)
             case "e" | "edit" if change and not rest:
                 changes = _changed(pause, change) or changes

@@ -1,0 +1,142 @@
+"""Listens to a run: shows what happens in it, and what its models write while they write it."""
+
+import json
+import time
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import httpx
+from rich.text import Text
+
+from app.cli.client import Client
+from app.cli.prompt import interruptible
+from app.cli.screen import screen, shown
+
+Json = dict[str, Any]
+
+_TURNING_POINTS: Final = {
+    "pause.opened",
+    "run.paused",
+    "run.completed",
+    "run.failed",
+    "run.cancelled",
+}
+_DELTA: Final = "model.delta"
+_AGAIN_AFTER: Final = 0.3  # seconds: a service that is being stopped lets its listeners go
+_EVENTS: Final = 200  # and 204 where there are no more
+_PATIENCE: Final = httpx.Timeout(10, read=60)  # the service sends a comment every 15 s
+
+
+@dataclass(kw_only=True)
+class Listener:
+    """Hears one run, from its beginning, each event once."""
+
+    client: Client
+    run: Json
+    shows_steps: bool
+    last: str | None = None
+    text: "_Text" = field(default_factory=lambda: _Text())
+
+    def listen(self) -> None:
+        """Returns when the run may have something to ask or is over, and when nothing can be heard.
+
+        Raises `KeyboardInterrupt`.
+        """
+        heard = False
+        with interruptible(), screen().status(Text("…", "dim")) as waiting:
+            for name, data in self._events():
+                heard = True
+                if name == _DELTA or self._said(name, data):
+                    waiting.stop()
+                self._show(name, data)
+                if name in _TURNING_POINTS:
+                    break
+                if not self.text.is_open:
+                    waiting.start()
+            if not heard:
+                time.sleep(_AGAIN_AFTER)
+        self.text.close()
+
+    def _events(self) -> Generator[tuple[str, Json]]:
+        path = f"/threads/{self.run['thread_id']}/runs/{self.run['id']}/events"
+        headers = {} if self.last is None else {"last-event-id": self.last}
+        try:
+            with self.client.http.stream("GET", path, headers=headers, timeout=_PATIENCE) as answer:
+                if answer.status_code == _EVENTS:
+                    yield from self._read(answer.iter_lines())
+        except httpx.HTTPError:
+            return  # whoever looks at the run next hears why
+
+    def _read(self, lines: Iterable[str]) -> Generator[tuple[str, Json]]:
+        for event in events_in(lines):
+            self.last = event.id or self.last
+            yield event.name, json.loads(event.data)["data"]
+
+    def _show(self, name: str, data: Json) -> None:
+        if name == _DELTA:
+            self.text.hear(data)
+            return
+        self.text.close()
+        if said := self._said(name, data):
+            screen().print(shown(f"· {said}", "dim"))
+
+    def _said(self, name: str, data: Json) -> str | None:
+        match name:
+            case "step.started" if self.shows_steps:
+                return data["name"]
+            case "step.failed":
+                return f"{data['name']} failed"
+            case "tool.started":
+                return data["tool"]
+            case "tool.finished" if data.get("failed"):
+                return f"{data['tool']} failed"
+            case _:
+                return None
+
+
+class _Text:
+    """What a model is writing, as far as it is on the screen."""
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self.last = ""
+        """The last whole text that was shown."""
+        self._turn: tuple[str, int] | None = None
+
+    def hear(self, delta: Json) -> None:
+        turn = (delta["path"], delta["turn"])
+        if not self.is_open or turn != self._turn or not delta["offset"]:
+            self.close()
+            self.is_open, self._turn, self.last = True, turn, ""
+            screen().print(shown(f"{delta['agent']}: ", "bold green"), end="")
+        self.last += delta["text"]
+        screen().print(shown(delta["text"]), end="", soft_wrap=True)
+
+    def close(self) -> None:
+        if self.is_open:
+            self.is_open = False
+            screen().print()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Event:
+    name: str
+    data: str
+    id: str | None
+
+
+def events_in(lines: Iterable[str]) -> Generator[_Event]:
+    """The events of a stream (https://html.spec.whatwg.org/multipage/server-sent-events.html)."""
+    fields: dict[str, str] = {}
+    for line in lines:
+        if line:
+            name, _, value = line.partition(":")
+            text = value.removeprefix(" ")
+            fields[name] = f"{fields[name]}\n{text}" if name == "data" and name in fields else text
+            continue
+        if "data" in fields:
+            yield _Event(
+                name=fields.get("event", "message"), data=fields["data"], id=fields.get("id")
+            )
+        fields = {}
