@@ -21,6 +21,7 @@ COMMANDS = {
     "chat": "Has a conversation with a workflow, and asks in the terminal what the workflow asks.",
     "pauses": "Lists what waits for a decision, the longest waiting first.",
     "decide": "Decides a pause; asks for the decision in the terminal where none is given.",
+    "doctor": "Looks at database, migrations, channels, clock and model keys, and says what to do about them.",
     "check-receiver": "Tells a receiver of webhooks good notices and bad ones, and says what it did wrong.",
     "audit": "Proves the chains of the audit, and writes them out.",
     "openapi": "Prints the OpenAPI document.",

@@ -1,5 +1,6 @@
 """Brings the tables to the newest migration, one process at a time."""
 
+from enum import Enum
 from pathlib import Path
 
 from alembic import command
@@ -31,13 +32,32 @@ async def migrate(url: str) -> None:
         await engine.dispose()
 
 
-async def is_current(database: Database) -> bool:
-    """Whether the tables are at the newest migration."""
+class Standing(Enum):
+    """How far the tables of a database are, as this release sees it."""
+
+    EMPTY = "there are no tables yet"
+    BEHIND = "migrations are missing"
+    CURRENT = "the tables are those of this release"
+    AHEAD = "the tables are those of a newer release"
+
+
+async def standing(database: Database) -> Standing:
+    """How far the tables are."""
     known = await database.fetch("select to_regclass('alembic_version') is not null as known")
     if not known[0]["known"]:
-        return False
+        return Standing.EMPTY
     rows = await database.fetch("select version_num from alembic_version")
-    return [row["version_num"] for row in rows] == ScriptDirectory(str(_FOLDER)).get_heads()
+    found = [row["version_num"] for row in rows]
+    scripts = ScriptDirectory(str(_FOLDER))
+    if found == scripts.get_heads():
+        return Standing.CURRENT
+    ours = {each.revision for each in scripts.walk_revisions()}
+    return Standing.BEHIND if ours.issuperset(found) else Standing.AHEAD
+
+
+async def is_current(database: Database) -> bool:
+    """Whether the tables are at the newest migration."""
+    return await standing(database) is Standing.CURRENT
 
 
 def _upgrade(connection: Connection) -> None:

@@ -27,7 +27,7 @@ from app.authoring import (
     reply_with,
     tool,
 )
-from app.channels import InboxChannel, TerminalChannel
+from app.channels import HttpCallbackChannel, InboxChannel, TerminalChannel
 
 terminal = TerminalChannel("terminal")
 cashiers = InboxChannel("cashiers")
@@ -142,4 +142,27 @@ desk = Workflow(
         ),
     ],
     channels=[terminal],
+)
+
+bots = HttpCallbackChannel("bots")
+
+
+def check(context: StepContext, text: str) -> str:
+    return text
+
+
+remote = Workflow(
+    "remote",
+    version="1",
+    input=str,
+    steps=[
+        Agent(
+            "assistant",
+            description="Thinks elsewhere",
+            prompt="Help.",
+            model="openai:gpt-5-mini",
+        ),
+        Step("check", check, before=Confirm("Is it safe?", channel=bots)),
+    ],
+    channels=[bots],
 )
