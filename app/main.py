@@ -26,12 +26,14 @@ from app.channels.notifier import Notifier
 from app.channels.signing import BadSecret, SigningSecret, parse_secrets
 from app.channels.webhook import Endpoint, WebhookSender
 from app.domain.ids import new_worker_id
+from app.domain.ledger import Price
+from app.engine.models import Prices
 from app.engine.program import Program
 from app.lifecycle.catalog import Catalog
 from app.lifecycle.following import Followers
 from app.lifecycle.hands import Hands
 from app.lifecycle.site import Site
-from app.settings import Settings, WrongSetting, is_loopback, variable_part
+from app.settings import PriceSettings, Settings, WrongSetting, is_loopback, variable_part
 from app.storage.database import Database
 from app.storage.embedded import EmbeddedPostgres
 from app.storage.hints import Hints
@@ -63,7 +65,9 @@ async def running(
     It serves `programs`, or else what the settings name. At the end everything is drained and closed.
     """
     if programs is None:
-        programs = [Program(each) for each in load_workflows(settings.workflows)]
+        prices = _prices(settings)
+        workflows = load_workflows(settings.workflows)
+        programs = [Program(each, prices=prices) for each in workflows]
     endpoints, unaddressed = _endpoints(settings, programs)
     async with AsyncExitStack() as ending:
         database = await _database(settings, ending)
@@ -177,6 +181,15 @@ def _endpoints(
                     extra={"channel": channel.name, "setting": f"{prefix}__URL"},
                 )
     return endpoints, frozenset(unaddressed)
+
+
+def _prices(settings: Settings) -> Prices:
+    return Prices(
+        table={
+            name: Price(**each.model_dump()) if isinstance(each, PriceSettings) else each
+            for name, each in settings.prices.items()
+        }
+    )
 
 
 async def _work(

@@ -4,6 +4,7 @@
 `SIGNOFF_CHANNELS__FINANCE__URL`.
 """
 
+from decimal import Decimal
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -25,6 +26,14 @@ class ChannelSettings(BaseModel):
 
     url: str
     secrets: list[str] = []
+
+
+class PriceSettings(BaseModel):
+    """What a model costs, in US dollars for a million tokens."""
+
+    input: Decimal = Field(ge=0)
+    output: Decimal = Field(ge=0)
+    cached_input: Decimal | None = Field(default=None, ge=0)
 
 
 class Settings(BaseSettings):
@@ -51,6 +60,9 @@ class Settings(BaseSettings):
 
     trusted_proxies: Annotated[list[str], NoDecode] = []
     """Whose `X-Forwarded-For` says where a request comes from."""
+
+    prices: dict[str, PriceSettings | Literal["reported"]] = {}
+    """Of models, by `provider:name`; `reported` where the provider says with each answer what it cost."""
 
     lease_seconds: float = Field(default=10.0, ge=1.0, le=3600.0)
     drain_seconds: float = Field(default=30.0, ge=0.0, le=3600.0)

@@ -7,6 +7,7 @@ from app.authoring.context import StepContext, ToolContext, ToolHost
 from app.authoring.declared import Condition, Loop, Parallel, Router, Step, Steps
 from app.authoring.function import UnreadableSignature
 from app.authoring.gates import AskError, AskInput, Choose, Confirm, Gate, Review
+from app.authoring.guardrails import Block, CallDecision, Guards, Replace, Retry
 from app.authoring.limits import Limits
 from app.authoring.mistakes import Mistake, WorkflowMistakes
 from app.authoring.model import (
@@ -17,12 +18,12 @@ from app.authoring.model import (
     Reply,
     ScriptedModel,
     ScriptRanOut,
-    ToolCall,
     Usage,
     call_tool,
     call_tools,
     reply_with,
 )
+from app.authoring.model_judge import ModelJudge
 from app.authoring.model_router import ModelRouter
 from app.authoring.person import ask_user, get_user_input
 from app.authoring.sensitive import Sensitive
@@ -39,6 +40,7 @@ from app.authoring.step import (
     WorkflowNode,
 )
 from app.authoring.tool import Tool, tool
+from app.authoring.tool_call import ToolCall
 from app.authoring.workflow import Workflow
 from app.errors import AuthoringError
 
@@ -50,7 +52,9 @@ __all__ = [
     "AskInput",
     "AskRequest",
     "AuthoringError",
+    "Block",
     "BuiltWorkflow",
+    "CallDecision",
     "Channel",
     "ChatModel",
     "Choose",
@@ -60,10 +64,12 @@ __all__ = [
     "Declined",
     "FunctionStep",
     "Gate",
+    "Guards",
     "Limits",
     "Loop",
     "LoopNode",
     "Mistake",
+    "ModelJudge",
     "ModelMessage",
     "ModelRequest",
     "ModelRouter",
@@ -72,7 +78,9 @@ __all__ = [
     "Parallel",
     "ParallelNode",
     "Question",
+    "Replace",
     "Reply",
+    "Retry",
     "Review",
     "Router",
     "RouterNode",

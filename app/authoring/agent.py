@@ -7,6 +7,13 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from app.authoring.guardrails import (
+    AnswerGuard,
+    CallGuard,
+    DecisionGuard,
+    ResultGuard,
+    wrong_guardrails,
+)
 from app.authoring.limits import DEFAULT_LIMITS, Limits
 from app.authoring.mistakes import (
     Mistake,
@@ -18,6 +25,7 @@ from app.authoring.mistakes import (
     wrong_text,
 )
 from app.authoring.model import ChatModel, Reply, ScriptedModel
+from app.authoring.model_judge import Judge, ModelJudge
 from app.authoring.shape import why_not_json
 from app.authoring.tool import Tool
 from app.authoring.tool_mistakes import wrong_tool
@@ -30,6 +38,10 @@ class Agent:
     `model` is `"provider:name"`, a LangChain chat model, or a `ScriptedModel`. `timeout` and
     `retries` are those of one model call. With `output`, the answer is JSON of that model; without,
     it is text, and is put into the only string field of what is expected next.
+
+    `before_tool_call`, `on_decision`, `after_tool_call` and `before_answer` are guardrails, looked
+    at in their order; those of a tool come before those of its agent. `judges` look at an answer
+    after them, and may send it back.
     """
 
     name: str
@@ -39,6 +51,11 @@ class Agent:
     description: str = ""
     tools: Sequence[Tool[..., Any]] = ()
     limits: Limits = DEFAULT_LIMITS
+    before_tool_call: Sequence[CallGuard] = ()
+    on_decision: Sequence[DecisionGuard] = ()
+    after_tool_call: Sequence[ResultGuard] = ()
+    before_answer: Sequence[AnswerGuard] = ()
+    judges: Sequence[Judge] = ()
     output: type[BaseModel] | None = None
     timeout: timedelta = timedelta(minutes=2)
     retries: int = 2
@@ -69,9 +86,24 @@ class Agent:
         yield from wrong_model(self.model)
         yield from _mistakes_of_tools(self.tools)
         yield from _mistakes_of_limits(self.limits)
+        yield from self._mistakes_of_guardrails()
+        yield from _mistakes_of_judges(self.judges, self.limits)
         yield from _mistakes_of_output(self.output)
         yield from wrong_duration("timeout", self.timeout, optional=False)
         yield from wrong_count("retries", self.retries)
+
+    def _mistakes_of_guardrails(self) -> Iterator[str]:
+        yield from wrong_guardrails("before_tool_call", self.before_tool_call, "the call")
+        yield from wrong_guardrails("on_decision", self.on_decision, "the call", "its decision")
+        yield from wrong_guardrails(
+            "after_tool_call", self.after_tool_call, "the call", "its result"
+        )
+        yield from wrong_guardrails("before_answer", self.before_answer, "the answer")
+        for name in ("before_tool_call", "after_tool_call"):
+            if getattr(self, name) and not self.tools:
+                yield f"{name}= could never fire: the agent has no tools"
+        if self.on_decision and all(each.gate is None for each in self.own_tools()):
+            yield "on_decision= could never fire: no call of its tools waits for an approval"
 
 
 def _tools_among(tools: object) -> list[Tool[..., Any]]:
@@ -91,9 +123,32 @@ def _mistakes_of_tools(tools: object) -> Iterator[str]:
 
 def _mistakes_of_limits(limits: object) -> Iterator[str]:
     if isinstance(limits, Limits):
-        yield from limits.mistakes()
+        yield from limits.mistakes_of_agent()
     else:
         yield "limits= must be Limits(...)"
+
+
+def _mistakes_of_judges(judges: object, limits: object) -> Iterator[str]:
+    listed = as_list(judges)
+    if listed is None:
+        yield "judges= must be a list"
+        return
+    if isinstance(limits, Limits) and limits.judge_retries is not None and not listed:
+        yield "limits: judge_retries= could never matter without judges="
+    functions = [each for each in listed if not isinstance(each, ModelJudge)]
+    yield from wrong_guardrails("judges", functions, "the answer")
+    for judge in (each for each in listed if isinstance(each, ModelJudge)):
+        yield from (f"judge {judge.name!r}: {wrong}" for wrong in _mistakes_of_judge(judge))
+
+
+def _mistakes_of_judge(judge: ModelJudge) -> Iterator[str]:
+    wrong = spoken_name(judge.name)
+    if wrong:
+        yield wrong
+    yield from wrong_text("prompt", judge.prompt)
+    yield from wrong_model(judge.model)
+    yield from wrong_duration("timeout", judge.timeout, optional=False)
+    yield from wrong_count("retries", judge.retries)
 
 
 def _mistakes_of_output(output: object) -> Iterator[str]:

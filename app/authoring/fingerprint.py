@@ -1,6 +1,5 @@
 """The fingerprint of a workflow: what a paused run depends on, and nothing else."""
 
-from collections.abc import Sequence
 from typing import Any, cast
 
 from app.authoring.agent import Agent
@@ -9,23 +8,26 @@ from app.authoring.model_router import ModelRouter
 from app.authoring.shape import Schema, adapter_of, schema_of
 from app.authoring.step import (
     AgentStep,
+    BuiltWorkflow,
     ConditionNode,
     FunctionStep,
     LoopNode,
     RouterNode,
     StepNode,
+    WorkflowNode,
 )
 from app.authoring.tool import Tool
 from app.domain.json import Json, sha256
 
 
-def fingerprint_of(name: str, steps: Sequence[StepNode]) -> str:
+def fingerprint_of(workflow: BuiltWorkflow) -> str:
     """SHA-256 (hex) over what a paused run depends on: steps, agents, tools, arguments, asks.
 
     Descriptions, prompts, models and versions are not part of it: with those changed, a run goes
     on.
     """
-    return sha256({"name": name, "steps": [_shape(step) for step in steps]})
+    steps = [_shape(step) for step in workflow.steps]
+    return sha256({"name": workflow.name, "steps": steps, **_guarded(workflow)})
 
 
 def _shape(step: StepNode) -> Json:
@@ -47,8 +49,17 @@ def _own_shape(step: StepNode) -> dict[str, Json]:
         case RouterNode():
             steps = [_shape(each) for each in step.choices]
             return {"select": _selection(step.select), "steps": steps}
+        case WorkflowNode(workflow=workflow):
+            return {"steps": [_shape(each) for each in step.children], **_guarded(workflow)}
         case _:
             return {"steps": [_shape(each) for each in step.children]}
+
+
+def _guarded(workflow: BuiltWorkflow) -> dict[str, Json]:
+    """Each guarded end of a workflow is a node of its graph."""
+    guards = {"input": workflow.guards.input, "output": workflow.guards.output}
+    found: list[Json] = [end for end, functions in guards.items() if functions]
+    return {"guards": found} if found else {}
 
 
 def _selection(select: object) -> str:

@@ -6,21 +6,12 @@ from decimal import Decimal
 from typing import Any, ParamSpec, Protocol, overload, runtime_checkable
 
 from app.authoring.tool import Tool
+from app.authoring.tool_call import ToolCall
 from app.domain.json import Json
 from app.domain.message import Role
 from app.errors import AuthoringError
 
 P = ParamSpec("P")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ToolCall:
-    """One proposed use of a tool. `arguments` is a text where the model wrote invalid JSON."""
-
-    tool: str
-    arguments: Json
-    provider_id: str = ""
-    """The id the provider gave it; empty if none. Providers repeat theirs."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, TypeAlias, cast
 
 from pydantic import BaseModel, TypeAdapter
@@ -11,8 +12,11 @@ from app.authoring.channel import Channel
 from app.authoring.context import StepContext
 from app.authoring.function import call
 from app.authoring.gates import Before, Choose, OnError, Review
+from app.authoring.guardrails import Guards
+from app.authoring.limits import Limits
 from app.authoring.look import Look
 from app.authoring.model_router import ModelRouter
+from app.authoring.shape import adapter_of
 from app.authoring.text import remarks_on, text_of
 
 StepFunction: TypeAlias = Callable[[StepContext, Any], Any]
@@ -83,13 +87,16 @@ class AgentStep(Node):
         remarks = remarks_on(inputs, feedback, previous_output)
         return "\n\n".join([text_of(value), *remarks])
 
-    def answer(self, text: str) -> Any:
-        """What the agent's answer becomes; raises `ValidationError` where it does not fit."""
-        if self.agent.output is not None:
-            return self.output.validate_json(text)
+    @cached_property
+    def said(self) -> TypeAdapter[Any]:
+        """What the agent itself says: a text, or what its `output=` declares."""
+        return adapter_of(str if self.agent.output is None else self.agent.output)
+
+    def answer(self, said: Any) -> Any:
+        """What becomes of that; raises `ValidationError` where it does not fit."""
         if self.field is not None:
-            return self.output.validate_python({self.field: text}, by_alias=True, by_name=True)
-        return self.output.validate_python(text)
+            return self.output.validate_python({self.field: said}, by_alias=True, by_name=True)
+        return self.output.validate_python(said)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,6 +209,8 @@ class BuiltWorkflow:
     name: str
     version: str
     history: int
+    limits: Limits
+    guards: Guards
     channels: tuple[Channel, ...]
     agents: tuple[Agent, ...]
     steps: "tuple[StepNode, ...]"

@@ -24,6 +24,7 @@ from app.authoring.channel import Channel
 from app.authoring.context import ToolContext
 from app.authoring.form import Form
 from app.authoring.function import call, name_of
+from app.authoring.guardrails import CallGuard, ResultGuard
 from app.authoring.shape import dump, load, plain, schema_of
 from app.authoring.signature import ToolSignature, read_signature
 from app.domain.ask import Policy
@@ -52,6 +53,8 @@ class Tool(Generic[P, R]):
     fill: Sequence[str] = ()
     timeout: timedelta | None = None
     retries: int = 0
+    before_call: Sequence[CallGuard] = ()
+    after_call: Sequence[ResultGuard] = ()
     on_crash: OnCrash = "run_again"
 
     @property
@@ -252,6 +255,8 @@ def tool(
     fill: Sequence[str] = (),
     timeout: timedelta | None = None,
     retries: int = 0,
+    before_call: Sequence[CallGuard] = (),
+    after_call: Sequence[ResultGuard] = (),
     on_crash: OnCrash = "run_again",
 ) -> ToolDecorator: ...
 def tool(
@@ -264,6 +269,8 @@ def tool(
     fill: Sequence[str] = (),
     timeout: timedelta | None = None,
     retries: int = 0,
+    before_call: Sequence[CallGuard] = (),
+    after_call: Sequence[ResultGuard] = (),
     on_crash: OnCrash = "run_again",
 ) -> Any:
     """Makes a tool of a function, sync or async: `@tool` or `@tool(channel=…)`.
@@ -279,6 +286,8 @@ def tool(
         fill: Parameters that a person fills in; the model is not offered them.
         timeout: How long one attempt may take; a person's waiting time does not count.
         retries: How often a call that raised is tried again.
+        before_call: Guardrails that look at every call before it is asked about.
+        after_call: Guardrails that look at every result before the model reads it.
         on_crash: What becomes of a call of which a crash leaves unknown whether it happened.
     """
 
@@ -291,6 +300,8 @@ def tool(
             fill=fill,
             timeout=timeout,
             retries=retries,
+            before_call=before_call,
+            after_call=after_call,
             on_crash=on_crash,
         )
 

@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 from app.authoring.asks import Approval
 from app.authoring.function import UnreadableSignature
+from app.authoring.guardrails import wrong_guardrails
 from app.authoring.mistakes import (
     as_list,
     public_name,
@@ -19,7 +20,7 @@ from app.authoring.tool import OnCrash, Tool
 
 
 def wrong_tool(tool: Tool[..., Any]) -> Iterator[str]:
-    """What is wrong with it, taken by ittool."""
+    """What is wrong with it, taken by itself."""
     wrong = public_name(tool.name)
     if wrong:
         yield wrong
@@ -104,6 +105,8 @@ def _wrong_filled(tool: Tool[..., Any], listed: Sequence[object]) -> Iterator[st
 def _wrong_running(tool: Tool[..., Any]) -> Iterator[str]:
     yield from wrong_duration("timeout", tool.timeout)
     yield from wrong_count("retries", tool.retries)
+    yield from wrong_guardrails("before_call", tool.before_call, "the call")
+    yield from wrong_guardrails("after_call", tool.after_call, "the call", "its result")
     yield from wrong_choice("on_crash", tool.on_crash, get_args(OnCrash))
     if tool.on_crash == "ask" and not any(tool.channels()):
         yield "on_crash='ask' could never ask anybody without channel="

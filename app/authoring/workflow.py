@@ -1,6 +1,7 @@
 """Workflows: a named, versioned list of steps, checked as a whole when it is built."""
 
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +16,9 @@ from app.authoring.diagram import mermaid
 from app.authoring.draft import Draft, all_drafts, drafts_of
 from app.authoring.fingerprint import fingerprint_of
 from app.authoring.fitting import Wish, Wishes, given_by, misfits, wishes
+from app.authoring.guardrails import NO_GUARDS, Guards
 from app.authoring.kinds import fits
+from app.authoring.limits import DEFAULT_LIMITS, Limits
 from app.authoring.mistakes import (
     Mistake,
     WorkflowMistakes,
@@ -27,7 +30,7 @@ from app.authoring.mistakes import (
     wrong_count,
 )
 from app.authoring.shape import adapter_of, load, schema_of, spoken_type, why_not_json
-from app.authoring.step import BuiltWorkflow
+from app.authoring.step import BuiltWorkflow, WorkflowNode, walk
 from app.domain.json import Json
 
 
@@ -46,6 +49,9 @@ class Workflow(BuiltWorkflow):
         channels: Everybody who may be asked in it, beside those of the workflows in it. An ask of a
             step that names no channel asks the first.
         history: How many finished runs of the thread an agent remembers.
+        limits: What a run may cost, `Limits(run_cost=…)`; the smallest of it and of the workflows in
+            it.
+        guards: Functions that look at the input and at the output.
     """
 
     def __init__(
@@ -58,10 +64,14 @@ class Workflow(BuiltWorkflow):
         steps: Sequence[StepEntry],
         channels: Sequence[Channel] = (),
         history: int = 0,
+        limits: Limits = DEFAULT_LIMITS,
+        guards: Guards = NO_GUARDS,
     ) -> None:
         self.name = name
         self.version = version
         self.history = history
+        self.limits = limits
+        self.guards = guards
         drafts = drafts_of(steps)
         each_step = list(all_drafts(drafts))
         own = _channels_among(channels)
@@ -72,6 +82,8 @@ class Workflow(BuiltWorkflow):
         )
         mistakes = [
             *_mistakes_of_workflow(name, version, history),
+            *(_here(wrong) for wrong in _mistakes_of_limits(limits)),
+            *(_here(wrong) for wrong in _mistakes_of_guards(guards)),
             *_mistakes_of_type("input", input),
             *(_mistakes_of_type("output", output) if output is not None else ()),
             *(_here(wrong) for wrong in wrong_steps("steps", steps)),
@@ -97,7 +109,16 @@ class Workflow(BuiltWorkflow):
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 (hex) of its shape: a paused run goes on only where the shape is the same."""
-        return fingerprint_of(self.name, self.steps)
+        return fingerprint_of(self)
+
+    @cached_property
+    def budget(self) -> Decimal | None:
+        """What a run may cost, in US dollars; None where nothing is said."""
+        inner = [
+            each.workflow for _, each in walk(self.steps, "") if isinstance(each, WorkflowNode)
+        ]
+        costs = [each.limits.run_cost for each in (self, *inner)]
+        return min((each for each in costs if each is not None), default=None)
 
     @cached_property
     def input_schema(self) -> dict[str, Any]:
@@ -169,6 +190,20 @@ def _mistakes_of_workflow(name: object, version: object, history: object) -> Ite
             yield _here(wrong)
     for wrong in wrong_count("history", history):
         yield _here(wrong)
+
+
+def _mistakes_of_limits(limits: object) -> Iterator[str]:
+    if isinstance(limits, Limits):
+        yield from limits.mistakes_of_workflow()
+    else:
+        yield "limits= must be Limits(...)"
+
+
+def _mistakes_of_guards(guards: object) -> Iterator[str]:
+    if isinstance(guards, Guards):
+        yield from guards.mistakes()
+    else:
+        yield "guards= must be Guards(...)"
 
 
 def _mistakes_of_type(what: str, annotation: Any) -> Iterator[Mistake]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import orjson
+from pydantic import BaseModel
 
 from app.domain.ids import CallId
 from app.domain.masking import digest_of, mask
@@ -16,6 +17,7 @@ from app.domain.pause import Answer, Ask, PauseKind, Settled
 from app.engine.asking import ask_for, open_question, request_of
 from app.engine.drive import Drive, LineFailed
 from app.engine.faults import declined, reason_of, rejected, tool_error
+from app.engine.guarding import after_call, after_decision, before_call, failing
 from app.engine.models import AnsweredCall
 from app.engine.served import Seat, ServedTool
 from app.engine.settling import Decider, OpenPause, settle, settles_alone
@@ -46,9 +48,16 @@ class Turn:
 def open_calls(
     seat: Seat, turn: Turn, answered: Sequence[AnsweredCall], messages: Sequence[Message]
 ) -> list[OpenCall]:
-    """The calls of an answer, in its order. Unknown tools and invalid arguments have their result at once."""
+    """The calls of an answer, in its order. Unknown tools and invalid arguments have their result at once.
+
+    Where guardrails look first, the others are `unchecked`: `checked` says whether they are asked about.
+    """
     taken = {call["id"] for message in messages for call in message.get("calls", ())}
     calls = [_opened(seat, turn, index, each, taken) for index, each in enumerate(answered)]
+    return _numbered(calls)
+
+
+def _numbered(calls: list[OpenCall]) -> list[OpenCall]:
     asking = [call for call in calls if call["asks"]]
     for index, call in enumerate(asking):
         call["position"] = [index, len(asking)]
@@ -77,7 +86,7 @@ def _opened(
     elif proposed.fault is not None:
         call["result"] = tool_error(f"invalid arguments: {proposed.fault}")
     else:
-        _read_arguments(tool, call)
+        _read_arguments(seat, tool, call)
     return call
 
 
@@ -90,13 +99,23 @@ def _wire_id(call_id: CallId, provider_id: str | None, taken: set[str]) -> str:
     return wire_id
 
 
-def _read_arguments(tool: ServedTool, call: OpenCall) -> None:
+def _read_arguments(seat: Seat, tool: ServedTool, call: OpenCall) -> None:
     try:
         read = tool.tool.read_offered(call["arguments"])
     except Exception as error:  # noqa: BLE001 - a writer's validator can raise anything
         reason = reason_of(error, tool.secrets(call["arguments"]))
         call["result"] = tool_error(f"invalid arguments: {reason}")
         return
+    if tool.before or tool.after or seat.agent.on_decision:
+        call["arguments"] = tool.written_out(call["arguments"], read)
+    if seat.checks_first(tool):
+        call["unchecked"] = True
+    else:
+        _gate(tool, call, read)
+
+
+def _gate(tool: ServedTool, call: OpenCall, read: BaseModel) -> None:
+    """Says what the call waits for, and fixes what is shown and run."""
     call["asks"] = [
         kind.value
         for kind in tool.kinds
@@ -106,6 +125,46 @@ def _read_arguments(tool: ServedTool, call: OpenCall) -> None:
         call["arguments"] = tool.written_out(call["arguments"], read)
         call["salt"] = secrets.token_hex(16)
         call["digest"] = digest_of(tool.name, call["arguments"], tool.schema, call["salt"])
+
+
+async def checked(seat: Seat, calls: Sequence[OpenCall]) -> list[OpenCall]:
+    """The calls after their guardrails, one after the other: blocked, or with what they wait for.
+
+    Raises `LineFailed` where a guardrail fails.
+    """
+    return _numbered([await _checked(seat, call) for call in calls])
+
+
+async def _checked(seat: Seat, call: OpenCall) -> OpenCall:
+    if not call.get("unchecked"):
+        return call
+    tool = seat.tool(call["tool"])
+    with failing(seat.place.path, tool.secrets(call["arguments"])):
+        looked = await before_call(tool, call)
+    after = _without(call, "unchecked")
+    if looked.blocked is not None:
+        return cast("OpenCall", after | {"result": tool_error(looked.blocked)})
+    after["arguments"] = looked.arguments
+    _gate(tool, after, tool.tool.read_offered(looked.arguments))
+    return after
+
+
+async def seen(seat: Seat, calls: Sequence[OpenCall]) -> list[OpenCall]:
+    """The calls with their results as guardrails leave them, in call order."""
+    return [await _seen(seat, call) for call in calls]
+
+
+async def _seen(seat: Seat, call: OpenCall) -> OpenCall:
+    if not call.get("unseen"):
+        return call
+    tool = seat.tool(call["tool"])
+    with failing(seat.place.path, tool.secrets(call["arguments"])):
+        result = await after_call(tool, call)
+    return cast("OpenCall", _without(call, "unseen") | {"result": result})
+
+
+def _without(call: OpenCall, flag: str) -> OpenCall:
+    return cast("OpenCall", {key: each for key, each in call.items() if key != flag})
 
 
 def proposed_calls(
@@ -133,15 +192,17 @@ def to_run(calls: Sequence[OpenCall]) -> list[OpenCall]:
     return [call for call in calls if "result" not in call]
 
 
-def with_outcomes(calls: Sequence[OpenCall], outcomes: dict[str, CallOutcome]) -> list[OpenCall]:
+def with_outcomes(
+    seat: Seat, calls: Sequence[OpenCall], outcomes: dict[str, CallOutcome]
+) -> list[OpenCall]:
     """The calls with what became of those that were run."""
-    return [_with_outcome(call, outcomes.get(str(call["index"]))) for call in calls]
+    return [_with_outcome(seat, call, outcomes.get(str(call["index"]))) for call in calls]
 
 
-def _with_outcome(call: OpenCall, outcome: CallOutcome | None) -> OpenCall:
+def _with_outcome(seat: Seat, call: OpenCall, outcome: CallOutcome | None) -> OpenCall:
     match outcome:
         case {"result": result}:
-            return cast("OpenCall", call | {"result": result})
+            return _came_back(seat.tool(call["tool"]), call, result)
         case {"question": question}:
             questions = [*call["questions"], question]
             return cast("OpenCall", call | {"questions": questions, "attempt": call["attempt"] + 1})
@@ -151,10 +212,17 @@ def _with_outcome(call: OpenCall, outcome: CallOutcome | None) -> OpenCall:
             return call
 
 
-def results(calls: Sequence[OpenCall]) -> Iterator[Message]:
+def _came_back(tool: ServedTool, call: OpenCall, result: str) -> OpenCall:
+    """The call with the result of what was done, which guardrails may want to see."""
+    unseen = {"unseen": True} if tool.after else {}
+    return cast("OpenCall", call | {"result": result} | unseen)
+
+
+def results(seat: Seat, calls: Sequence[OpenCall]) -> Iterator[Message]:
     """One message for each call, in call order."""
     for call in calls:
-        yield Message(role="tool", text=call.get("result", ""), call_id=call["wire_id"])
+        text = _noted(seat, call, call.get("result", ""))
+        yield Message(role="tool", text=text, call_id=call["wire_id"])
 
 
 def with_answer(seat: Seat, call: OpenCall, answer: Answer) -> OpenCall:
@@ -183,9 +251,23 @@ def with_answer(seat: Seat, call: OpenCall, answer: Answer) -> OpenCall:
             raise LineFailed("unknown_outcome", message, step=seat.place.path)
         case _, Answer(approved=True):
             result = result_text(tool, tool.tool.read_result(answer.value))
+            return _came_back(tool, cast("OpenCall", after | {"asks": []}), result)
         case _:
             result = declined(answer.by, answer.feedback)
-    return cast("OpenCall", after | {"asks": [], "result": noted(tool, after, result)})
+    return cast("OpenCall", after | {"asks": [], "result": result})
+
+
+async def decided(seat: Seat, call: OpenCall, answer: Answer) -> OpenCall:
+    """The call after the decision of its next question, and after what guardrails say about that."""
+    is_approval = open_question(call) is None and call["asks"][0] == PauseKind.APPROVAL
+    after = with_answer(seat, call, answer)
+    if not (is_approval and seat.agent.on_decision):
+        return after
+    with failing(seat.place.path, seat.tool(call["tool"]).secrets(after["arguments"])):
+        blocked = await after_decision(seat, after, answer)
+    if blocked is None:
+        return after
+    return cast("OpenCall", after | {"asks": [], "result": tool_error(blocked)})
 
 
 def approval_was_decided(before: Sequence[OpenCall], after: Sequence[OpenCall]) -> bool:
@@ -224,31 +306,33 @@ def result_text(tool: ServedTool, result: Any) -> str:
     return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
-def noted(tool: ServedTool, call: OpenCall, result: str) -> str:
+def _noted(seat: Seat, call: OpenCall, result: str) -> str:
     """The result, followed by a remark that the arguments were changed, if they were."""
     if "changed_by" not in call:
         return result
-    arguments = orjson.dumps(tool.shown(call["arguments"])).decode()
+    arguments = orjson.dumps(seat.tool(call["tool"]).shown(call["arguments"])).decode()
     return f"{result}\n\n[{call['changed_by']} changed the arguments of this call to {arguments}]"
 
 
-def decided_at_once(seat: Seat, calls: Sequence[OpenCall], drive: Drive) -> list[OpenCall]:
+async def decided_at_once(seat: Seat, calls: Sequence[OpenCall], drive: Drive) -> list[OpenCall]:
     """The calls after everything that automatic channels decide about them."""
-    return [_decided_at_once(seat, call, drive) for call in calls]
+    if not seat.decides_at_once:
+        return list(calls)
+    return [await _decided_at_once(seat, call, drive) for call in calls]
 
 
-def _decided_at_once(seat: Seat, call: OpenCall, drive: Drive) -> OpenCall:
-    while seat.decides_at_once and asks(call):
+async def _decided_at_once(seat: Seat, call: OpenCall, drive: Drive) -> OpenCall:
+    while asks(call):
         ask = ask_for(seat, call, drive.start.line)
-        settled = _settled_at_once(seat, ask, seat.tool(call["tool"]), drive)
+        settled = await _settled_at_once(seat, ask, seat.tool(call["tool"]), drive)
         if settled is None:
             break
         drive.journal.settle(replace(ask, settled=settled))
-        call = with_answer(seat, call, settled.answer)
+        call = await decided(seat, call, settled.answer)
     return call
 
 
-def _settled_at_once(seat: Seat, ask: Ask, tool: ServedTool, drive: Drive) -> Settled | None:
+async def _settled_at_once(seat: Seat, ask: Ask, tool: ServedTool, drive: Drive) -> Settled | None:
     channel = seat.channels.get(ask.policy.channel)
     if channel is None:
         return None
@@ -257,7 +341,7 @@ def _settled_at_once(seat: Seat, ask: Ask, tool: ServedTool, drive: Drive) -> Se
         decision = channel.decide(request_of(ask, seat, drive.start))
         if decision is None or not settles_alone(decision, ask.policy):
             return None
-        return settle(pause, decision, tool, Decider(by=channel.name, via="channel"))
+        return await settle(pause, decision, tool, Decider(by=channel.name, via="channel"))
     except Exception:  # noqa: BLE001 - a writer's channel can raise anything; then a person is asked
         _log.exception(
             "channel_could_not_decide", extra={"channel": channel.name, "place": ask.place}

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from time import monotonic
 from typing import TypeAlias
 
 from langchain_core.runnables.config import var_child_runnable_config
@@ -172,6 +174,16 @@ def expired(step: str) -> LineFailed:
     return LineFailed("pause_expired", "Nobody decided before the deadline.", step=step)
 
 
+def over_budget(budget: Decimal | None, step: str) -> LineFailed:
+    """The run has cost what it may."""
+    return LineFailed(
+        "limit_exceeded",
+        f"The run has spent its budget of {budget} US dollars.",
+        step=step,
+        details={"key": "limits.run_cost"},
+    )
+
+
 @dataclass(kw_only=True)
 class Drive:
     """What the nodes of a line share during one advance. Nothing in it outlives the advance.
@@ -194,6 +206,24 @@ class Drive:
     """The places of the calls that were run in this advance."""
     step_results: dict[tuple[CallId, str], Json]
     outputs: dict[str, Json]
+    budget: Decimal | None = None
+    """What the run may cost, in US dollars."""
+    _lapped_at: float = field(default_factory=monotonic)
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether nothing is left of the run's budget."""
+        return self.budget is not None and self.journal.spent >= self.budget
+
+    def check_budget(self, step: str) -> None:
+        """Raises `LineFailed` where nothing is left of it."""
+        if self.is_spent:
+            raise over_budget(self.budget, step)
+
+    def lap(self) -> float:
+        """Seconds since the last time, or since the line was begun or resumed."""
+        before, self._lapped_at = self._lapped_at, monotonic()
+        return self._lapped_at - before
 
     @property
     def base(self) -> str:
@@ -202,7 +232,7 @@ class Drive:
 
     def of_line(self, start: LineStart) -> "Drive":
         """The same for another line of the run."""
-        return replace(self, start=start, asking=None, forking=None)
+        return replace(self, start=start, asking=None, forking=None, _lapped_at=monotonic())
 
     def check(self) -> None:
         """Raises `Stopped` where nothing new may begin."""

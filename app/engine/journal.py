@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from app.domain.event import Event
 from app.domain.facts import Facts
-from app.domain.ledger import LedgerEntry
+from app.domain.ledger import NOTHING_SPENT, LedgerEntry, Spent
 from app.domain.pause import Ask
 from app.domain.step import StepRecord, StepStatus
 
@@ -18,13 +18,21 @@ class Journal:
     to be; what cannot be had again (a model's answer, a tool's effect) is written before the next effect.
     """
 
-    def __init__(self, write: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        write: Callable[[], Awaitable[None]],
+        *,
+        spent: Spent = NOTHING_SPENT,
+    ) -> None:
         self.events: list[Event] = []
         self.ledger: list[LedgerEntry] = []
         self.steps: dict[str, StepRecord] = {}
         self.settled: list[Ask] = []
         self.in_flight = 0
         """How many tool calls run at this moment, or wait for the barrier before them."""
+        self.spent = spent.cost
+        """In US dollars, by the run so far."""
+        self._booked = set(spent.reports)
         self._write = write
         self.writing = asyncio.Lock()
         self._lasting = False
@@ -34,8 +42,11 @@ class Journal:
         self.events.append(event)
 
     def book(self, entry: LedgerEntry) -> None:
-        """Adds a cost; what cost something is not to be repeated."""
+        """Adds a cost, which counts once; what cost something is not to be repeated."""
         self.ledger.append(entry)
+        if entry.place not in self._booked:
+            self._booked.add(entry.place)
+            self.spent += entry.cost
         self.keep()
 
     def record(self, step: StepRecord) -> None:

@@ -6,14 +6,17 @@ are nothing but a few nodes between their steps.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 from langgraph.graph import END, START, StateGraph
 from pydantic import TypeAdapter
 
-from app.authoring import Agent, AgentStep, FunctionStep, ModelRouter, Workflow
+from app.authoring import Agent, AgentStep, FunctionStep, ModelJudge, ModelRouter, Workflow
+from app.authoring.guardrails import JudgeFunction
 from app.authoring.shape import schema_of
 from app.authoring.step import (
+    BuiltWorkflow,
     ConditionNode,
     LoopNode,
     Node,
@@ -21,6 +24,7 @@ from app.authoring.step import (
     RouterNode,
     StepNode,
     WorkflowNode,
+    walk,
 )
 from app.engine.agent import Graph, agent_graph
 from app.engine.containers import (
@@ -32,6 +36,8 @@ from app.engine.containers import (
     WorkflowStepping,
 )
 from app.engine.drive import Drive
+from app.engine.ends import End, PlaceNow, guarded_end, label_of
+from app.engine.judging import Judge, JudgingModel
 from app.engine.leaves import AgentStepping, FunctionStepping
 from app.engine.models import Model
 from app.engine.routing import ModelChoice
@@ -39,7 +45,7 @@ from app.engine.served import Seat, ServedTool, StepPlace
 from app.engine.state import LineState
 from app.engine.stepping import Around, Stepping
 
-ModelOf = Callable[[Agent | ModelRouter], Model]
+ModelOf = Callable[[Agent | ModelRouter | ModelJudge], Model]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,19 +104,37 @@ class _Planning:
         return Seat(
             place=place,
             agent=agent,
-            tools={tool.name: ServedTool(tool) for tool in agent.tools},
+            tools={tool.name: ServedTool(tool, agent) for tool in agent.tools},
             channels={channel.name: channel for channel in self._workflow.channels},
+            is_unheard=bool(agent.before_answer) or self._guards_output,
         )
+
+    @cached_property
+    def _guards_output(self) -> bool:
+        """Whether anything looks at an output, of the workflow or of one in it, before anybody has it."""
+        inner = [
+            node.workflow
+            for _, node in walk(self._workflow.steps, "")
+            if isinstance(node, WorkflowNode)
+        ]
+        return any(each.guards.output for each in (self._workflow, *inner))
 
     def compile_root(self) -> None:
         """The workflow itself; if it is one agent without gates, that agent's graph as it is."""
         steps, root = self._workflow.steps, self._workflow.name
         match steps:
-            case [AgentStep(before=(), after=None, on_error="fail") as step]:
+            case [AgentStep(before=(), after=None, on_error="fail") as step] if (
+                not self._is_guarded
+            ):
                 path = f"{root}/{step.name}"
                 self.lines[root] = self.agent(path, step, alone=True)
             case _:
-                self.lines[root] = _LineGraph(self, root).compiled(steps, root)
+                self.lines[root] = _LineGraph(self, root).compiled(self._workflow)
+
+    @property
+    def _is_guarded(self) -> bool:
+        guards = self._workflow.guards
+        return bool(guards.input or guards.output)
 
     def compile_branch(self, step: StepNode, path: str) -> None:
         """A branch of a `Parallel`: a line of its own."""
@@ -128,10 +152,16 @@ class _Planning:
             self.seats[path],
             step,
             self.model_of(step.agent),
+            judges=[self._judge(each) for each in step.agent.judges],
             remembers=self.remembers,
             alone=alone,
             catches=catches,
         )
+
+    def _judge(self, judge: ModelJudge | JudgeFunction) -> Judge:
+        if isinstance(judge, ModelJudge):
+            return JudgingModel(judge=judge, model=self.model_of(judge))
+        return judge
 
 
 class _LineGraph:
@@ -142,8 +172,8 @@ class _LineGraph:
         self._root = root
         self._graph = StateGraph(LineState, context_schema=Drive)
 
-    def compiled(self, steps: tuple[StepNode, ...], within: str) -> Graph:
-        return self._finish(self._sequence(steps, within, END))
+    def compiled(self, workflow: Workflow) -> Graph:
+        return self._finish(self._between_ends(workflow, self._root, END, None))
 
     def compiled_step(self, step: StepNode, path: str) -> Graph:
         return self._finish(self._step(step, path, END))
@@ -157,6 +187,28 @@ class _LineGraph:
         for step in reversed(steps):
             leads_to = self._step(step, f"{within}/{step.name}", leads_to)
         return leads_to
+
+    def _between_ends(
+        self, workflow: BuiltWorkflow, path: str, leads_to: str, place_now: PlaceNow | None
+    ) -> str:
+        """Lays the steps of a workflow between its guarded ends; gives where they begin."""
+        leads_to = self._end(workflow, "output", path, leads_to, place_now)
+        first = self._sequence(workflow.steps, path, leads_to)
+        return self._end(workflow, "input", path, first, place_now)
+
+    def _end(
+        self,
+        workflow: BuiltWorkflow,
+        end: End,
+        path: str,
+        leads_to: str,
+        place_now: PlaceNow | None,
+    ) -> str:
+        node = guarded_end(workflow, end, leads_to, place_now)
+        if node is None:
+            return leads_to
+        self._node(label_of(path, end), node)
+        return label_of(path, end)
 
     def _step(self, step: StepNode, path: str, leads_to: str) -> str:
         """Lays one step with everything around it; gives where it begins."""
@@ -215,7 +267,9 @@ class _LineGraph:
         return stepping
 
     def _workflow(self, stepping: WorkflowStepping, step: WorkflowNode) -> Stepping:
-        self._steps(stepping, step.children)
+        stepping.first = self._between_ends(
+            step.workflow, stepping.path, stepping.done_label, stepping.now
+        )
         self._node(stepping.path, stepping.guarded(stepping.begin))
         return stepping
 

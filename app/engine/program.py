@@ -1,16 +1,25 @@
 """A workflow as it is served: compiled once, driven for many runs."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from pydantic import ValidationError
 
-from app.authoring import Agent, ModelRouter, ScriptedModel, Workflow
+from app.authoring import (
+    Agent,
+    AgentStep,
+    ModelJudge,
+    ModelRouter,
+    RouterNode,
+    ScriptedModel,
+    Workflow,
+)
 from app.authoring.shape import dump, load, schema_of
+from app.authoring.step import walk
 from app.domain.decision import Decision
 from app.domain.facts import HistoryEntry
 from app.domain.json import InvalidJson, Json, check_json
@@ -38,11 +47,11 @@ from app.engine.frames import path_of, row_and_attempts
 from app.engine.journal import Journal
 from app.engine.line import plan_of
 from app.engine.lines import Desk, LineNow, Lines
-from app.engine.models import Model, model_for
+from app.engine.models import NO_PRICES, Model, Prices, model_for
 from app.engine.running_line import Stop, run_line
 from app.engine.settling import Decider, OpenPause
 from app.engine.step_settling import settle_step
-from app.errors import FieldError, Invalid
+from app.errors import AuthoringError, FieldError, Invalid
 
 
 class InvalidInput(Invalid):
@@ -59,25 +68,32 @@ class CheckedInput:
     shown: Json
 
 
+Asking: TypeAlias = Agent | ModelRouter | ModelJudge
+"""Whoever asks a model."""
+
+
 class Program:
     """A served workflow. `models` take the places of those that its agents and routers have.
 
-    Raises `AuthoringError` for what only the engine can find: a model that cannot be had.
+    Raises `AuthoringError` for what only the engine can find: a model that cannot be had, or one without a
+    price where a run may cost only so much.
     """
 
     def __init__(
         self,
         workflow: Workflow,
         *,
-        models: Mapping[Agent | ModelRouter, ScriptedModel] = MappingProxyType({}),
+        models: Mapping[Asking, ScriptedModel] = MappingProxyType({}),
+        prices: Prices = NO_PRICES,
     ) -> None:
+        _check_prices(workflow, models, prices)
         self.workflow = workflow
         self.name = workflow.name
         self.version = workflow.version
         self.fingerprint = workflow.fingerprint
         self.channels = {channel.name: channel for channel in workflow.channels}
         self.told_channels = frozenset(each.name for each in workflow.channels if each.is_told)
-        self._plan = plan_of(workflow, _Models(models))
+        self._plan = plan_of(workflow, _Models(models, prices))
         self._input_schema = schema_of(workflow.input)
         self._output_schema = schema_of(workflow.output)
 
@@ -106,7 +122,7 @@ class Program:
         if pause.level is PauseLevel.STEP:
             return settle_step(pause, decision, self._plan.nodes[path], decider)
         tool = self._plan.seats[path].tool(pause.shown["call"]["tool"])
-        return settling.settle(pause, decision, tool, decider)
+        return await settling.settle(pause, decision, tool, decider)
 
     async def drive(
         self, start: LineStart, *, saver: BaseCheckpointSaver[Any], journal: Journal, desk: Desk
@@ -122,6 +138,7 @@ class Program:
             secrets=secrets_in(start.input, self._input_schema),
             step_results=dict(start.step_results),
             outputs=dict(start.outputs),
+            budget=self.workflow.budget,
         )
         match await self._line(drive, saver, {"value": start.input}):
             case Forked() as fork:
@@ -208,16 +225,51 @@ class Program:
         return Failed(error=replace(error, step=row))
 
 
+def _check_prices(
+    workflow: Workflow, replaced: Mapping[Asking, ScriptedModel], prices: Prices
+) -> None:
+    """Raises `AuthoringError` where a budget could not be kept, since nobody knows what a model costs."""
+    if workflow.budget is None:
+        return
+    models = {who: replaced.get(each, each.model) for who, each in _asking(workflow)}
+    unknown = [
+        f"{model if isinstance(model, str) else type(model).__name__} of {who}"
+        for who, model in models.items()
+        if prices.of(model) is None
+    ]
+    if unknown:
+        raise AuthoringError(
+            f"The workflow {workflow.name!r} limits what a run may cost, and no price is known of "
+            f"{', '.join(unknown)}: name it in SIGNOFF_PRICES."
+        )
+
+
+def _asking(workflow: Workflow) -> Iterator[tuple[str, Asking]]:
+    """Everybody in a workflow who asks a model, and how they are spoken of."""
+    for path, step in walk(workflow.steps, workflow.name):
+        match step:
+            case AgentStep(agent=agent):
+                yield f"the agent {agent.name!r}", agent
+                for judge in agent.judges:
+                    if isinstance(judge, ModelJudge):
+                        yield f"the judge {judge.name!r} of {agent.name!r}", judge
+            case RouterNode(select=ModelRouter() as router):
+                yield f"the router {path!r}", router
+            case _:
+                pass
+
+
 class _Models:
-    """The models of a workflow's agents and routers, each made once."""
+    """The models of a workflow's agents, routers and judges, each made once."""
 
-    def __init__(self, replaced: Mapping[Agent | ModelRouter, ScriptedModel]) -> None:
+    def __init__(self, replaced: Mapping[Asking, ScriptedModel], prices: Prices) -> None:
         self._replaced = replaced
-        self._made: dict[Agent | ModelRouter, Model] = {}
+        self._prices = prices
+        self._made: dict[Asking, Model] = {}
 
-    def __call__(self, user: Agent | ModelRouter) -> Model:
-        if user not in self._made:
-            self._made[user] = model_for(
-                self._replaced.get(user, user.model), timeout=user.timeout, retries=user.retries
-            )
-        return self._made[user]
+    def __call__(self, asking: Asking) -> Model:
+        if asking not in self._made:
+            named = self._replaced.get(asking, asking.model)
+            model = model_for(named, timeout=asking.timeout, retries=asking.retries)
+            self._made[asking] = self._prices.applied_to(model, named)
+        return self._made[asking]

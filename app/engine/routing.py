@@ -1,17 +1,15 @@
 """A model that picks the next step by its name and description."""
 
-from decimal import Decimal
-
 from app.authoring.model_router import ModelRouter
 from app.authoring.shape import load
 from app.authoring.step import RouterNode
 from app.authoring.text import text_of
 from app.domain.event import Event, EventType
 from app.domain.json import Json
-from app.domain.ledger import LedgerEntry, LedgerKind
 from app.domain.message import Message
+from app.engine.booking import model_used
 from app.engine.drive import Drive, LineFailed, step_outside
-from app.engine.models import Model, ModelAnswer, ModelRequest
+from app.engine.models import Model, ModelAnswer, ModelError, ModelRequest
 from app.engine.served import StepPlace
 from app.engine.state import LineState
 from app.errors import SignoffError
@@ -70,26 +68,18 @@ class ModelChoice:
     async def _ask(
         self, node: RouterNode, place: StepPlace, turn: int, messages: list[Message], drive: Drive
     ) -> ModelAnswer:
+        drive.check_budget(place.path)
         await drive.journal.barrier()
         step_outside()
+        within = f"{place.path}#route.{turn}"
         request = ModelRequest(agent=node.name, turn=turn, messages=messages, tools=[])
         try:
             answer = await self._model.ask(request)
         except SignoffError as error:
+            if isinstance(error, ModelError) and error.usage is not None:
+                model_used(drive, within, node.name, error.model, error.usage)
             raise LineFailed(error.code, error.message, step=place.path) from error
-        usage = answer.usage
-        drive.journal.book(
-            LedgerEntry(
-                place=f"{place.path}#route.{turn}",
-                kind=LedgerKind.MODEL,
-                agent=node.name,
-                name=answer.model,
-                input_tokens=usage.input_tokens,
-                output_tokens=usage.output_tokens,
-                cached_input_tokens=usage.cached_input_tokens,
-                cost=usage.cost or Decimal(0),
-            )
-        )
+        model_used(drive, within, node.name, answer.model, answer.usage)
         data: dict[str, Json] = {"path": place.path, "agent": node.name, "turn": turn, "calls": 0}
         drive.journal.note(Event(type=EventType.MODEL_ANSWERED, data=data))
         return answer

@@ -1,7 +1,9 @@
 """Runs one call of a tool: its result, its error, or the question it came upon."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, cast
@@ -10,7 +12,7 @@ from app.authoring import Declined, Question, ToolContext
 from app.domain.json import Json
 from app.domain.pause import Answer
 from app.engine.asking import question_of
-from app.engine.calls import noted, result_text
+from app.engine.calls import result_text
 from app.engine.drive import Drive, LineFailed
 from app.engine.faults import reason_of, tool_error
 from app.engine.served import Seat, ServedTool
@@ -24,11 +26,10 @@ LONGEST_WAIT = 5.0
 
 @dataclass(frozen=True, kw_only=True)
 class Ran:
-    """What became of a call, and what it cost."""
+    """What became of a call."""
 
     outcome: CallOutcome
     failed: bool = False
-    cost: Decimal = Decimal(0)
 
 
 class _Stopped(BaseException):
@@ -48,14 +49,14 @@ BEGUN = "begun#"
 """With the attempt's number, the name under which its beginning is stored beside the results of steps."""
 
 
-async def run_call(seat: Seat, call: OpenCall, drive: Drive) -> Ran:
-    """Runs the call, again if it raised and may be retried.
+async def run_call(seat: Seat, call: OpenCall, drive: Drive, costs: dict[str, Decimal]) -> Ran:
+    """Runs the call, again if it raised and may be retried. What it reports goes into `costs`, by place.
 
     Raises `LineFailed` where the workflow is written wrongly, and what storing a step's result raised.
     """
     tool = seat.tool(call["tool"])
     for attempt in range(tool.tool.retries + 1):
-        host = _Host(seat, tool, call, drive)
+        host = _Host(seat, tool, call, drive, costs, attempt)
         if attempt:
             await asyncio.sleep(min(FIRST_WAIT * 2 ** (attempt - 1), LONGEST_WAIT))
         try:
@@ -69,8 +70,8 @@ async def run_call(seat: Seat, call: OpenCall, drive: Drive) -> Ran:
             host.check(None)
             failed = False
         if host.question is not None:
-            return Ran(outcome={"question": host.question}, cost=host.cost)
-        return Ran(outcome={"result": noted(tool, call, text)}, failed=failed, cost=host.cost)
+            return Ran(outcome={"question": host.question})
+        return Ran(outcome={"result": text}, failed=failed)
     raise AssertionError("a call is run at least once")
 
 
@@ -105,13 +106,27 @@ def _words(tool: ServedTool, call: OpenCall, error: BaseException) -> str:
     return tool_error(reason_of(error, tool.secrets(call["arguments"])))
 
 
+_step: ContextVar[str] = ContextVar("step", default="")
+"""The step of a tool in which something happens; none outside of steps."""
+
+
 class _Host:
     """What a call's context speaks to: answers so far, steps so far, and the first open question."""
 
-    def __init__(self, seat: Seat, tool: ServedTool, call: OpenCall, drive: Drive) -> None:
+    def __init__(
+        self,
+        seat: Seat,
+        tool: ServedTool,
+        call: OpenCall,
+        drive: Drive,
+        costs: dict[str, Decimal],
+        attempt: int,
+    ) -> None:
         self.drive = drive
         self.question: OpenQuestion | None = None
-        self.cost = Decimal(0)
+        self._costs = costs
+        self._attempt = attempt
+        self._reports: Counter[str] = Counter()
         self._seat = seat
         self._tool = tool
         self._call = call
@@ -135,7 +150,11 @@ class _Host:
         key = (self._call["id"], name)
         async with self._steps.setdefault(name, asyncio.Lock()):
             if key not in self.drive.step_results:
-                result = await work()
+                _step.set(name)
+                try:
+                    result = await work()
+                finally:
+                    _step.set("")
                 await self._save(name, result)
                 self.drive.step_results[key] = result
             return self.drive.step_results[key]
@@ -148,7 +167,10 @@ class _Host:
             raise
 
     def report_cost(self, usd: Decimal) -> None:
-        self.cost += usd
+        """By a place that is the same when the tool runs again: a step that is over does not report again."""
+        within = f"{self._call['place']}/cost{self._attempt}/{_step.get()}"
+        self._costs[f"{within}#{self._reports[within]}"] = usd
+        self._reports[within] += 1
 
     def check(self, error: BaseException | None) -> None:
         """Lets through what is not the tool's own: cancellation, a lost store, a writer's mistake."""

@@ -38,10 +38,12 @@ class StepPlace:
 
 
 class ServedTool:
-    """A tool of an agent, with its schemas at hand."""
+    """A tool of an agent, with its schemas at hand, and with the guardrails of both."""
 
-    def __init__(self, tool: Tool[..., Any]) -> None:
+    def __init__(self, tool: Tool[..., Any], agent: Agent | None = None) -> None:
         self.tool = tool
+        self.before = (*tool.before_call, *(agent.before_tool_call if agent else ()))
+        self.after = (*tool.after_call, *(agent.after_tool_call if agent else ()))
         self.name = tool.name
         self.schema: Schema = tool.arguments_schema
         self.result_schema: Schema = tool.result_schema
@@ -55,6 +57,12 @@ class ServedTool:
     def override_schema(self) -> Schema:
         """JSON Schema of arguments put in the place of others: sensitive ones may be absent or masked."""
         return cast("Schema", _relaxed(self.tool.offered_schema))
+
+    def read_closed(self, arguments: Json) -> BaseModel:
+        """All arguments that a model gives, from somebody who has to name them right."""
+        if self.tool.form is not None:
+            return self.tool.read_offered(arguments)
+        return self.tool.read_arguments(arguments, closed=True)
 
     def shown(self, arguments: Json) -> Json:
         return mask(arguments, self.schema)
@@ -103,11 +111,17 @@ class Seat:
     agent: Agent
     tools: Mapping[str, ServedTool]
     channels: Mapping[str, Channel]
+    is_unheard: bool = False
+    """Whether nobody may hear what its model is writing."""
 
     @cached_property
     def decides_at_once(self) -> bool:
         """Whether any of the channels may decide before anybody is asked."""
         return any(type(each).decide is not Channel.decide for each in self.channels.values())
+
+    def checks_first(self, tool: ServedTool) -> bool:
+        """Whether guardrails may be run before a call is asked about."""
+        return bool(tool.before or (self.agent.on_decision and self.decides_at_once))
 
     def tool(self, name: str) -> ServedTool:
         """The tool of that name. Raises `LineFailed` where a checkpoint names one that is not there."""

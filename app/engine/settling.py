@@ -9,7 +9,7 @@ from uuid import UUID
 
 from jsonschema import Draft202012Validator, FormatChecker, validators
 from jsonschema.exceptions import ValidationError as SchemaFault
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from app.domain.ask import Policy
 from app.domain.decision import (
@@ -30,6 +30,7 @@ from app.domain.masking import digest_of, mask, restore, secrets_in
 from app.domain.pause import Answer, PauseKind, PauseLevel, Settled
 from app.engine.asking import DOUBT_ACTIONS
 from app.engine.faults import reason_of, wrong_fields
+from app.engine.guarding import check_decided
 from app.engine.served import Schema, ServedTool
 from app.errors import FieldError
 
@@ -96,20 +97,22 @@ def settles_alone(decision: Decision, policy: Policy) -> bool:
     return policy.quorum == 1 or not (isinstance(decision, Verdict) and decision.approved)
 
 
-def settle(pause: OpenPause, decision: Decision, tool: ServedTool, decider: Decider) -> Settled:
+async def settle(
+    pause: OpenPause, decision: Decision, tool: ServedTool, decider: Decider
+) -> Settled:
     """The decision as an answer, if it fits; raises `InvalidDecision` with pointers into it.
 
-    Messages never quote what was sent.
+    Arguments that it brings pass the guardrails first. Messages never quote what was sent.
     """
     answering = Answering.of(decision, decider)
     who, feedback = answering.who, answering.feedback
     match pause.kind:
         case PauseKind.APPROVAL:
-            return _verdict(pause, decision, tool, who, feedback)
+            return await _verdict(pause, decision, tool, who, feedback)
         case PauseKind.EXTERNAL_RESULT:
             return _reported(decision, tool, who, feedback)
         case PauseKind.INPUT:
-            return _filled(pause, decision, tool, who, feedback)
+            return await _filled(pause, decision, tool, who, feedback)
         case PauseKind.INTERACTIVE:
             return _answered(pause, decision, who, feedback)
         case PauseKind.UNKNOWN_OUTCOME:
@@ -118,7 +121,7 @@ def settle(pause: OpenPause, decision: Decision, tool: ServedTool, decider: Deci
             raise wrong("", f"a pause of the kind {pause.kind} cannot be decided yet")
 
 
-def _verdict(
+async def _verdict(
     pause: OpenPause, decision: Decision, tool: ServedTool, who: Decider, feedback: str | None
 ) -> Settled:
     match decision:
@@ -127,7 +130,7 @@ def _verdict(
         case Verdict(approved=True, override_arguments=None):
             return _settled(_answer(who, feedback, shape="verdict", digest=pause.digest))
         case Verdict(approved=True, override_arguments=edited):
-            return _overridden(pause, edited, tool, who, feedback)
+            return await _overridden(pause, edited, tool, who, feedback)
         case Verdict(approved=False, override_arguments=edited) if edited is not None:
             raise wrong("/override_arguments", "a rejection takes no arguments")
         case Verdict(approved=False) | Decline():
@@ -136,15 +139,17 @@ def _verdict(
             raise wrong("/approved", "this pause takes a verdict: approved must be true or false")
 
 
-def _overridden(
+async def _overridden(
     pause: OpenPause, edited: Json, tool: ServedTool, who: Decider, feedback: str | None
 ) -> Settled:
     secret = cast("dict[str, Json]", pause.secret)
     if not isinstance(edited, dict):
         raise wrong("/override_arguments", "must be an object with all arguments")
     arguments = restore(cast("Json", edited), secret["arguments"], tool.schema)
-    read = read_value(_reader(tool), arguments, "/override_arguments", tool.schema)
+    pointer = "/override_arguments"
+    read = read_value(tool.read_closed, arguments, pointer, tool.schema)
     effective = tool.written_out(arguments, read)
+    effective = await check_decided(tool, effective, pointer, read=tool.read_closed)
     answer = _answer(
         who,
         feedback,
@@ -160,14 +165,7 @@ def _overridden(
     return _settled(answer, **shown)
 
 
-def _reader(tool: ServedTool) -> Callable[[Json], BaseModel]:
-    """Reads all arguments that a model gives. Who puts others in their place has to name them right."""
-    if tool.tool.form is not None:
-        return tool.tool.read_offered
-    return partial(tool.tool.read_arguments, closed=True)
-
-
-def _filled(
+async def _filled(
     pause: OpenPause, decision: Decision, tool: ServedTool, who: Decider, feedback: str | None
 ) -> Settled:
     match decision:
@@ -177,6 +175,9 @@ def _filled(
                 lambda given: tool.tool.filled(secret["arguments"], given), value, "/value", schema
             )
             effective = tool.written_out(whole, tool.tool.read_arguments(whole))
+            effective = await check_decided(
+                tool, effective, "/value", read=partial(tool.tool.read_arguments, closed=True)
+            )
             digest = digest_of(tool.name, effective, tool.schema, secret["salt"])
             answer = _answer(
                 who, feedback, shape="value", value=value, arguments=effective, digest=digest

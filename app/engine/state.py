@@ -42,6 +42,8 @@ class OpenCall(TypedDict):
     changed_by: NotRequired[str]
     questions: list[OpenQuestion]
     result: NotRequired[str]
+    unchecked: NotRequired[bool]
+    unseen: NotRequired[bool]
 
 
 class CallOutcome(TypedDict):
@@ -74,6 +76,13 @@ class Handed(TypedDict):
     inputs: list[Json]
     feedback: str | None
     previous: str | None
+
+
+class HeldAnswer(TypedDict):
+    """What an agent wants to say, while its guardrails and judges look at it: `looks` of them have."""
+
+    said: Json
+    looks: int
 
 
 class LineState(TypedDict, total=False):
@@ -112,6 +121,7 @@ class Answered(TypedDict, total=False):
     secrets: Annotated[dict[str, list[str]], merged]
     failure: Json
     decided: bool
+    stop_reason: str | None
 
 
 class AgentState(TypedDict, total=False):
@@ -127,6 +137,10 @@ class AgentState(TypedDict, total=False):
     called: int  # how many calls it has proposed
     messages: list[Message]
     calls: list[OpenCall]
+    answer: HeldAnswer | None
+    sent_back: int  # how often judges have sent its answer back
+    worked: float  # seconds, without those in which it waited for people
+    stop_reason: str | None
     outcomes: Annotated[dict[str, CallOutcome], gathered]
 
 

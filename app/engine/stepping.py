@@ -107,7 +107,9 @@ class Stepping:
     def entered(self, state: LineState, drive: Drive) -> dict[str, Frame]:
         """The frames with the step's own among them, noted as begun."""
         frames = changed(state.get("frames", {}), self.path, given=state.get("value"))
-        steps.started(drive, self.at(frames, drive))
+        place = self.at(frames, drive)
+        drive.check_budget(place.path)
+        steps.started(drive, place)
         return frames
 
     def before(self, index: int) -> NodeFunction:

@@ -10,7 +10,7 @@ from app.domain.facts import RunEnd
 from app.domain.ids import CallId
 from app.domain.json import Json
 from app.domain.pause import Answer, Ask
-from app.domain.run import Lease, RunError, RunStatus
+from app.domain.run import Lease, RunError, RunRef, RunStatus
 from app.engine.drive import Cancelled, Ended, Failed, LineStart, Outcome, Waiting
 from app.engine.journal import Journal
 from app.engine.program import Program
@@ -48,7 +48,7 @@ async def advance(site: Site, work: Work) -> None:
 async def _load(site: Site, work: Work) -> Loaded:
     if (fresh := work.fresh) is None:
         program = site.catalog.of(work.fingerprint, workflow=work.workflow)
-        return await runs.load(site.database, work.lease.run, history=program.workflow.history)
+        return await _load_again(site, work.lease.run, program)
     return Loaded(
         input=fresh.input,
         metadata=fresh.metadata,
@@ -60,6 +60,13 @@ async def _load(site: Site, work: Work) -> Loaded:
         open=frozenset(),
         step_results={},
         outputs={},
+    )
+
+
+async def _load_again(site: Site, run: RunRef, program: Program) -> Loaded:
+    workflow = program.workflow
+    return await runs.load(
+        site.database, run, history=workflow.history, has_budget=workflow.budget is not None
     )
 
 
@@ -99,7 +106,7 @@ class _Advance:
             program=program,
             loaded=loaded,
             saver=saver,
-            journal=Journal(write),
+            journal=Journal(write, spent=loaded.spent),
             addressees=Addressees(
                 channels=site.catalog.told_by(program), callback=loaded.has_callback
             ),
@@ -112,9 +119,7 @@ class _Advance:
         try:
             outcome = await self._drive()
             while await self._settle(outcome) is Wrote.DECIDED_MEANWHILE:
-                self.loaded = await runs.load(
-                    self.site.database, self.lease.run, history=self.program.workflow.history
-                )
+                self.loaded = await _load_again(self.site, self.lease.run, self.program)
                 outcome = await self._drive()
         except asyncio.CancelledError:
             await self._give_back()

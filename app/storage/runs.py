@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import asyncpg
@@ -9,6 +10,7 @@ import asyncpg
 from app.domain.audit import Actor, data_text
 from app.domain.ids import CallId, RunId, TenantId, ThreadId
 from app.domain.json import Json
+from app.domain.ledger import NOTHING_SPENT, Spent
 from app.domain.message import Message
 from app.domain.pause import Answer
 from app.domain.run import Lease, RunRef
@@ -253,7 +255,11 @@ select r.input, r.metadata, r.requested_by, r.callback is not null as has_callba
   (select coalesce(json_agg(json_build_object('call_id', s.call_id, 'name', s.name, 'value', s.value)), '[]')
    from step_results s where s.thread_id = $1 and s.run_id = $3) as step_results,
   (select coalesce(json_object_agg(s.path, s.output order by s.position), '{{}}')
-   from steps s where s.thread_id = $1 and s.run_id = $3 and s.status = 'completed') as outputs
+   from steps s where s.thread_id = $1 and s.run_id = $3 and s.status = 'completed') as outputs,
+  case when $5 then (
+    select json_build_object('cost', coalesce(sum(l.cost), 0)::text,
+                             'reports', coalesce(json_agg(l.place) filter (where l.kind = 'report'), '[]'))
+    from ledger l where l.thread_id = $1 and l.run_id = $3) end as spent
 from threads t join runs r on r.thread_id = t.id and r.id = $3
 where t.id = $1 and t.tenant = $2
 """
@@ -280,6 +286,7 @@ class Loaded:
     open: frozenset[str]
     step_results: dict[tuple[CallId, str], Json]
     outputs: dict[str, Json]
+    spent: Spent = NOTHING_SPENT
     checkpoints: tuple[CheckpointRow, ...] = ()
     writes: tuple[WriteRow, ...] = ()
 
@@ -403,9 +410,11 @@ async def _close(
     return bool(row and row["done"])
 
 
-async def load(database: Database, run: RunRef, *, history: int) -> Loaded:
-    """Everything about a run that its worker needs."""
-    row = await database.fetch_row(_LOAD, run.thread_id, run.tenant, run.run_id, history)
+async def load(database: Database, run: RunRef, *, history: int, has_budget: bool) -> Loaded:
+    """Everything about a run that its worker needs; what it has spent where it has a budget."""
+    row = await database.fetch_row(
+        _LOAD, run.thread_id, run.tenant, run.run_id, history, has_budget
+    )
     if row is None:
         raise LookupError(run.run_id)
     return Loaded(
@@ -421,6 +430,7 @@ async def load(database: Database, run: RunRef, *, history: int) -> Loaded:
             (CallId(each["call_id"]), each["name"]): each["value"] for each in row["step_results"]
         },
         outputs=row["outputs"],
+        spent=_spent(row["spent"]) if row["spent"] else NOTHING_SPENT,
         checkpoints=tuple(CheckpointRow.of(each) for each in row["checkpoints"]),
         writes=tuple(WriteRow.of(each) for each in row["writes"]),
     )
@@ -442,6 +452,10 @@ def _answers(rows: list[dict[str, Any]]) -> dict[str, Answer]:
 
 def _open(rows: list[dict[str, Any]]) -> frozenset[str]:
     return frozenset(each["interrupt_id"] for each in rows if not each["answer"])
+
+
+def _spent(found: dict[str, Any]) -> Spent:
+    return Spent(cost=Decimal(found["cost"]), reports=frozenset(found["reports"]))
 
 
 def _by_agent(entries: list[dict[str, Any]]) -> dict[str, list[Message]]:

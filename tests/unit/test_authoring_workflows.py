@@ -159,9 +159,11 @@ def test_an_answer_that_breaks_the_rules_of_its_field_is_refused():
 
 def test_an_agent_with_an_output_answers_in_json():
     step = agent_step(workflow(agent(output=Article), output=Article))
-    assert step.answer('{"title": "a", "body": "b"}') == Article(title="a", body="b")
+    article = Article(title="a", body="b")
+    assert step.said.validate_json('{"title": "a", "body": "b"}') == article
+    assert step.answer(article) == article
     with pytest.raises(ValidationError):
-        step.answer("not json")
+        step.said.validate_json("not json")
 
 
 def test_input_is_read_with_every_member_named():

@@ -12,8 +12,12 @@ from app.engine.models.exchange import (
     ToolSpec,
     Usage,
 )
+from app.engine.models.prices import NO_PRICES, REPORTED, Prices
 
 __all__ = [
+    "NO_PRICES",
+    "REPORTED",
+    "Prices",
     "model_for",
     "AnsweredCall",
     "Finish",

@@ -120,6 +120,7 @@ class ModelError(SignoffError):
         self, model: str, fault: str, *, status: int | None = None, usage: Usage | None = None
     ) -> None:
         super().__init__(f"The model {model} {fault}.", model=model, status=status)
+        self.model = model
         self.status = status
         self.usage = usage
 

@@ -28,6 +28,8 @@ class Script:
 
     async def ask(self, request: ModelRequest, hearer: Hearer | None = None) -> ModelAnswer:
         reply = self._reply(request)
+        if not reply.usage.cost.is_finite() or reply.usage.cost < 0:
+            raise ModelError(NAME, f"says that it cost {reply.usage.cost} US dollars")
         answer = ModelAnswer(
             text=reply.text,
             calls=tuple(
