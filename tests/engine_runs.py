@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from langgraph.checkpoint.memory import InMemorySaver
@@ -13,7 +14,7 @@ from app.domain.event import Event
 from app.domain.facts import Facts
 from app.domain.ids import DEFAULT_TENANT, CallId, new_run_id, new_thread_id
 from app.domain.json import Json
-from app.domain.ledger import LedgerEntry
+from app.domain.ledger import LedgerEntry, LedgerKind, Spent
 from app.domain.message import Message
 from app.domain.pause import Answer, Ask, Settled
 from app.domain.run import RunRef
@@ -26,10 +27,15 @@ from app.lifecycle.expire import outcome_of
 
 approvers = Channel("approvers")
 
+AGENT_OPTIONS = {
+    *("limits", "output", "before_tool_call", "on_decision", "after_tool_call", "before_answer"),
+    "judges",
+}
+
 
 def workflow(*tools: Tool[..., Any], model: ScriptedModel, **options: Any) -> Workflow:
     """A workflow of one agent that takes a text and gives one."""
-    agent_options = {key: options.pop(key) for key in ("limits", "output") if key in options}
+    agent_options = {key: options.pop(key) for key in AGENT_OPTIONS if key in options}
     agent = Agent("assistant", prompt="Help.", model=model, tools=tools, **agent_options)
     channels = options.pop("channels", [approvers])
     return Workflow("work", version="1", input=str, steps=[agent], channels=channels, **options)
@@ -77,7 +83,7 @@ class EngineRun:
 
     async def go(self) -> "EngineRun":
         """Drives it until it asks or ends, as a fresh worker would: nothing but what is stored is known."""
-        journal = Journal(self._write)
+        journal = Journal(self._write, spent=self.spent)
         self.journal = journal
         start = LineStart(
             run=self.run,
@@ -217,6 +223,15 @@ class EngineRun:
     @property
     def decided_at_once(self) -> list[Ask]:
         return [ask for facts in self.facts for ask in facts.settled]
+
+    @property
+    def spent(self) -> Spent:
+        """What the ledger says, in which an entry counts once."""
+        entries = {entry.place: entry for entry in self.ledger}.values()
+        return Spent(
+            cost=sum((entry.cost for entry in entries), Decimal(0)),
+            reports=frozenset(e.place for e in entries if e.kind is LedgerKind.REPORT),
+        )
 
     def said(self) -> Sequence[Message]:
         """What was said in the run; the workflow must keep history."""

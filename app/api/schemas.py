@@ -482,6 +482,18 @@ class AgentLimits(Answered):
 
     model_calls: Limit
     tool_calls: Limit
+    judge_retries: Limit | None = Field(description="Null where nothing judges its answers.")
+    time_seconds: float | None = Field(description="Without the time in which it waits for people.")
+
+
+class AgentGuardrails(Answered):
+    """What looks at the calls and the answers of an agent, by name, in order."""
+
+    before_tool_call: list[str]
+    on_decision: list[str]
+    after_tool_call: list[str]
+    before_answer: list[str]
+    judges: list[str]
 
 
 class WorkflowTool(Answered):
@@ -497,6 +509,8 @@ class WorkflowTool(Answered):
     timeout_seconds: float | None
     retries: int
     on_crash: str
+    before_call: list[str] = Field(description="The guardrails of its own, by name.")
+    after_call: list[str]
 
 
 class WorkflowAgent(Answered):
@@ -506,6 +520,7 @@ class WorkflowAgent(Answered):
     description: str
     model: str
     limits: AgentLimits
+    guardrails: AgentGuardrails
     tools: list[WorkflowTool]
 
 
@@ -516,10 +531,25 @@ class WorkflowChannel(Answered):
     type: str
 
 
+class RunLimits(Answered):
+    """The limits of one run."""
+
+    run_cost: str | None = Field(description="In US dollars.", examples=["0.50"])
+
+
+class WorkflowGuards(Answered):
+    """What looks at the input and at the output, by name, in order."""
+
+    input: list[str]
+    output: list[str]
+
+
 class Workflow(WorkflowSummary):
     """Everything that may be known of a workflow."""
 
     history: int = Field(description="How many finished runs of the thread its agents remember.")
+    limits: RunLimits
+    guards: WorkflowGuards
     input_schema: dict[str, Any]
     output_schema: Json
     steps: list[WorkflowStep]

@@ -1,13 +1,14 @@
 """A workflow as JSON: what it consists of, and where, whom and what it asks."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
 from app.authoring.agent import Agent
+from app.authoring.function import name_of
 from app.authoring.gates import AskError, AskInput, Choose, Confirm, Gate, Review
-from app.authoring.limits import Limits
 from app.authoring.model import ScriptedModel
+from app.authoring.model_judge import ModelJudge
 from app.authoring.model_router import ModelRouter
 from app.authoring.response import (
     Schema,
@@ -19,6 +20,7 @@ from app.authoring.response import (
 from app.authoring.shape import adapter_of, schema_of
 from app.authoring.step import (
     AgentStep,
+    BuiltWorkflow,
     ConditionNode,
     FunctionStep,
     LoopNode,
@@ -166,7 +168,17 @@ def describe_agent(agent: Agent) -> Json:
         "name": agent.name,
         "description": agent.description,
         "model": _model_name(agent.model),
-        "limits": _describe_limits(agent.limits),
+        "limits": _describe_limits(agent),
+        "guardrails": {
+            "before_tool_call": _names(agent.before_tool_call),
+            "on_decision": _names(agent.on_decision),
+            "after_tool_call": _names(agent.after_tool_call),
+            "before_answer": _names(agent.before_answer),
+            "judges": [
+                each.name if isinstance(each, ModelJudge) else name_of(each)
+                for each in agent.judges
+            ],
+        },
         "tools": [describe_tool(tool) for tool in agent.tools],
     }
 
@@ -182,11 +194,25 @@ def _model_name(model: object) -> str:
             return type(model).__name__
 
 
-def _describe_limits(limits: Limits) -> Json:
+def _describe_limits(agent: Agent) -> Json:
+    limits = agent.limits
+    judged = {"limit": limits.most_judge_retries, "default": limits.judge_retries is None}
     return {
         "model_calls": {"limit": limits.most_model_calls, "default": limits.model_calls is None},
         "tool_calls": {"limit": limits.most_tool_calls, "default": limits.tool_calls is None},
+        "judge_retries": judged if agent.judges else None,
+        "time_seconds": _seconds(limits.time),
     }
+
+
+def _names(functions: Sequence[Callable[..., Any]]) -> list[str]:
+    return [name_of(each) for each in functions]
+
+
+def describe_ends(workflow: BuiltWorkflow) -> dict[str, Json]:
+    """What looks at the input and at the output of a workflow."""
+    guards = workflow.guards
+    return {"input": _names(guards.input), "output": _names(guards.output)}
 
 
 def describe_tool(tool: Tool[..., Any]) -> Json:
@@ -202,6 +228,8 @@ def describe_tool(tool: Tool[..., Any]) -> Json:
         "timeout_seconds": _seconds(tool.timeout),
         "retries": tool.retries,
         "on_crash": tool.on_crash,
+        "before_call": _names(tool.before_call),
+        "after_call": _names(tool.after_call),
     }
 
 

@@ -354,10 +354,9 @@ class _Agent:
             value = dump(self._step.output, self._step.answer(said))
         except Exception as error:
             raise LineFailed("invalid_output", reason_of(error), step=turn.path) from error
-        secrets = self._secrets(messages, state)
+        written = secrets_said(messages, self._seat.tools)
         if self._alone:
-            known = chain.from_iterable(state.get("secrets", {}).values())
-            steps.completed(drive, self._seat.place, value, [*written, *known])
+            steps.completed(drive, self._seat.place, value, self._secrets(messages, state))
         return Command(update={"value": value} | self._remembered(turn, messages, written))
 
     def _secrets(self, messages: Sequence[Message], state: AgentState) -> list[str]:

@@ -34,5 +34,7 @@ Judge = JudgeFunction | JudgingModel
 
 def verdict_of(text: str) -> Retry | None:
     """What a model's words mean."""
-    said = text.strip().strip("\"'`*.").strip()
-    return None if said.upper() == ACCEPTED else Retry(said or "It is not good enough.")
+    said = text.strip()
+    if said.strip("\"'`*. ").upper() == ACCEPTED:
+        return None
+    return Retry(said or "It is not good enough.")

@@ -35,6 +35,7 @@ OPERATING = ROOT / "docs" / "operating.md"
 HTTP = ROOT / "docs" / "http.md"
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
 
+EXAMPLES = ",".join(f"examples.{each}:{each}" for each in ("errands", "publishing", "payments"))
 TELLING = ("app.api", "app.lifecycle", "app.domain")
 SIGNOFF = f"{sys.executable} -c 'from app.cli import main; main()'"
 needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="the stories are told in curl")
@@ -172,7 +173,7 @@ def _at(text: str, port: int, bot_port: int) -> str:
     """The block as it runs here: on ports that are free, with the Python that runs the tests."""
     serve = f"exec {SIGNOFF} serve --port {port}"
     here = {
-        "make run": f"SIGNOFF_WORKFLOWS=examples.errands:errands {serve}",
+        "make run": f"SIGNOFF_WORKFLOWS={EXAMPLES} {serve}",
         ".venv/bin/signoff serve": serve,
         ".venv/bin/python": sys.executable,
         "127.0.0.1:8000": f"127.0.0.1:{port}",
