@@ -473,7 +473,7 @@ class WorkflowStep(Answered):
 class Limit(Answered):
     """A limit, and whether it is the one that holds where nothing is said."""
 
-    limit: int
+    limit: int | float | str = Field(description="Costs are decimals in US dollars.")
     default: bool
 
 
@@ -482,8 +482,10 @@ class AgentLimits(Answered):
 
     model_calls: Limit
     tool_calls: Limit
-    judge_retries: Limit | None = Field(description="Null where nothing judges its answers.")
-    time_seconds: float | None = Field(description="Without the time in which it waits for people.")
+    judge_retries: Limit | None = Field(default=None, description="Where it has judges.")
+    time_seconds: Limit | None = Field(
+        default=None, description="Without the time in which it waits for people."
+    )
 
 
 class AgentGuardrails(Answered):
@@ -534,7 +536,7 @@ class WorkflowChannel(Answered):
 class RunLimits(Answered):
     """The limits of one run."""
 
-    run_cost: str | None = Field(description="In US dollars.", examples=["0.50"])
+    run_cost: Limit | None = None
 
 
 class WorkflowGuards(Answered):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 from app.authoring.agent import Agent
@@ -196,13 +197,24 @@ def _model_name(model: object) -> str:
 
 def _describe_limits(agent: Agent) -> Json:
     limits = agent.limits
-    judged = {"limit": limits.most_judge_retries, "default": limits.judge_retries is None}
-    return {
-        "model_calls": {"limit": limits.most_model_calls, "default": limits.model_calls is None},
-        "tool_calls": {"limit": limits.most_tool_calls, "default": limits.tool_calls is None},
-        "judge_retries": judged if agent.judges else None,
-        "time_seconds": _seconds(limits.time),
+    described: dict[str, Json] = {
+        "model_calls": _limit(limits.most_model_calls, limits.model_calls),
+        "tool_calls": _limit(limits.most_tool_calls, limits.tool_calls),
     }
+    if agent.judges:
+        described["judge_retries"] = _limit(limits.most_judge_retries, limits.judge_retries)
+    if limits.time is not None:
+        described["time_seconds"] = _limit(_seconds(limits.time), limits.time)
+    return described
+
+
+def _limit(limit: Json, said: object) -> Json:
+    return {"limit": limit, "default": said is None}
+
+
+def describe_budget(budget: Decimal | None) -> Json:
+    """What a run may cost, if anything is said about it."""
+    return {} if budget is None else {"run_cost": _limit(str(budget), budget)}
 
 
 def _names(functions: Sequence[Callable[..., Any]]) -> list[str]:

@@ -11,7 +11,13 @@ from app.authoring.building import Builder
 from app.authoring.channel import Channel
 from app.authoring.checking import mistakes_of, wrong_steps
 from app.authoring.declared import StepEntry
-from app.authoring.describe import describe_agent, describe_ends, describe_steps, stops_of
+from app.authoring.describe import (
+    describe_agent,
+    describe_budget,
+    describe_ends,
+    describe_steps,
+    stops_of,
+)
 from app.authoring.diagram import mermaid
 from app.authoring.draft import Draft, all_drafts, drafts_of
 from app.authoring.fingerprint import fingerprint_of
@@ -143,7 +149,7 @@ class Workflow(BuiltWorkflow):
             "version": self.version,
             "fingerprint": self.fingerprint,
             "history": self.history,
-            "limits": {"run_cost": None if self.budget is None else str(self.budget)},
+            "limits": describe_budget(self.budget),
             "guards": describe_ends(self),
             "input_schema": self.input_schema,
             "output_schema": self.output_schema,

@@ -2,7 +2,15 @@
 
 from collections.abc import Callable, Sequence
 
-from app.authoring import Agent, ModelRequest, ModelRouter, Reply, ScriptedModel, ScriptRanOut
+from app.authoring import (
+    Agent,
+    ModelJudge,
+    ModelRequest,
+    ModelRouter,
+    Reply,
+    ScriptedModel,
+    ScriptRanOut,
+)
 
 
 class ScriptNeverUsed(AssertionError):
@@ -30,7 +38,7 @@ class Script(ScriptedModel):
             raise
 
 
-def speaker_of(model_of: Agent | ModelRouter) -> str:
+def speaker_of(model_of: Agent | ModelRouter | ModelJudge) -> str:
     """What a report calls whoever has the model."""
     if isinstance(model_of, Agent):
         return f"the agent {model_of.name!r}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from app.authoring import Agent, ModelRequest, ModelRouter, Reply, Workflow
+from app.authoring import Agent, ModelJudge, ModelRequest, ModelRouter, Reply, Workflow
 from app.authoring.shape import adapter_of
 from app.domain.event import EventType
 from app.domain.ids import PauseId, ThreadId, new_run_id, new_thread_id
@@ -58,12 +58,12 @@ class Signoff:
         # Whatever the environment says: a test is the same everywhere.
         self._settings = Settings.model_construct(database_url=database_url, drain_seconds=1.0)
         self._workflows: list[Workflow] = []
-        self._scripts: dict[Agent | ModelRouter, Script] = {}
+        self._scripts: dict[Agent | ModelRouter | ModelJudge, Script] = {}
         self._given: list[Script] = []
         self._process = AsyncExitStack()
         self._site: Site | None = None
 
-    def model(self, of: Agent | ModelRouter) -> Scripting:
+    def model(self, of: Agent | ModelRouter | ModelJudge) -> Scripting:
         """The model of an agent or a router: `signoff.model(assistant).answers([…])`."""
 
         def replace(script: Callable[[ModelRequest], Reply] | Sequence[Reply]) -> None:

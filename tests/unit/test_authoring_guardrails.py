@@ -89,7 +89,7 @@ def test_guardrails_of_every_kind_are_taken_and_described() -> None:
     assert agent["tools"][0]["before_call"] == ["look_at_call"]
     assert agent["tools"][0]["after_call"] == ["look_at_result"]
     assert described["guards"] == {"input": ["look_at_value"], "output": ["look_at_value"]}
-    assert described["limits"] == {"run_cost": "0.50"}
+    assert described["limits"] == {"run_cost": {"limit": "0.50", "default": False}}
 
 
 def test_guardrails_are_functions_of_the_right_parameters() -> None:

@@ -269,8 +269,6 @@ def test_a_description_is_json_and_says_whom_each_tool_asks():
     assert described["limits"] == {
         "model_calls": {"limit": 12, "default": True},
         "tool_calls": {"limit": 8, "default": False},
-        "judge_retries": None,
-        "time_seconds": None,
     }
     (asked,) = described["tools"][0]["asks"]
     assert (asked["kind"], asked["channel"]) == ("approval", "people")

@@ -266,7 +266,7 @@ def test_a_model_without_a_price_under_a_budget_is_an_authoring_error() -> None:
         Program(priced(asking("openai:a", judges=[judge])))
     assert told.value.message == (
         "The workflow 'work' limits what a run may cost, and no price is known of openai:a of the "
-        "agent 'assistant', openai:b of the judge 'critic': name it in SIGNOFF_PRICES."
+        "agent 'assistant', openai:b of the judge 'critic' of 'assistant': name it in SIGNOFF_PRICES."
     )
     Program(priced(asking(script(reply_with("a")))))
 
@@ -274,10 +274,10 @@ def test_a_model_without_a_price_under_a_budget_is_an_authoring_error() -> None:
 def test_a_price_is_found_by_the_whole_name_or_by_the_models_own() -> None:
     price = Price(input=Decimal(1), output=Decimal(2))
     for name in ("openai:a", "a"):
-        Program(priced(asking("openai:a")), Prices(table={name: price}))
-    Program(priced(asking("openai:a")), Prices(table={"openai:a": REPORTED}))
+        Program(priced(asking("openai:a")), prices=Prices(table={name: price}))
+    Program(priced(asking("openai:a")), prices=Prices(table={"openai:a": REPORTED}))
     with pytest.raises(AuthoringError):
-        Program(priced(asking("openai:a")), Prices(table={"openai:b": price}))
+        Program(priced(asking("openai:a")), prices=Prices(table={"openai:b": price}))
 
 
 def test_cached_tokens_have_a_price_of_their_own() -> None:
