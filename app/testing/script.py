@@ -42,4 +42,6 @@ def speaker_of(model_of: Agent | ModelRouter | ModelJudge) -> str:
     """What a report calls whoever has the model."""
     if isinstance(model_of, Agent):
         return f"the agent {model_of.name!r}"
+    if isinstance(model_of, ModelJudge):
+        return f"the judge {model_of.name!r}"
     return f"the router that is told {model_of.prompt!r}"

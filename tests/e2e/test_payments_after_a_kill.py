@@ -41,11 +41,11 @@ async def refunding(folder: Path, database_url: str) -> AsyncGenerator[tuple[Api
                 await api.decide(run["pause"], answer, prefer="respond-async")
                 await until(lambda: is_refunding(database))
                 doomed.kill()
-                await database.execute("drop trigger slow on step_results")
                 await database.execute(
                     "select pg_terminate_backend(pid) from pg_stat_activity "
                     "where wait_event = 'PgSleep'"
                 )
+                await database.execute("drop trigger slow on step_results")
             finally:
                 await database.close()
         following = await begun.serve()

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -136,7 +136,10 @@ async def test_an_answer_that_is_no_option_leaves_the_question_open(database_url
     async with counter(database_url) as api:
         run = await agreed(api, await api.started("payments", COMPLAINT))
         wrong = await api.decide(run["pause"], value({"iban": 7}))
-        assert (wrong.status_code, wrong.json()["errors"][0]["pointer"]) == (422, "/value/iban")
+        assert (wrong.status_code, wrong.json()["errors"][0]["pointer"]) == (
+            422,
+            "/decision/value/iban",
+        )
         run = await api.decided(run["pause"], value({"iban": "DE89"}))
         wrong = await api.decide(run["pause"], value("petty cash"))
         assert (wrong.status_code, wrong.json()["code"]) == (422, "invalid_decision")
@@ -197,7 +200,7 @@ async def test_an_override_is_checked_by_the_guardrail_before_it_counts(database
         assert refused.json()["code"] == "guardrail_blocked"
         assert refused.json()["errors"] == [
             {
-                "pointer": "/override_arguments",
+                "pointer": "/decision/override_arguments",
                 "message": "blocked by no_round_sums: suspiciously round",
             }
         ]
@@ -243,8 +246,9 @@ async def test_a_spent_budget_ends_the_loop_and_withdraws_no_approved_call(
 # ── Time ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def soon(**after: float) -> str:
-    return (datetime.now(UTC) + timedelta(**after)).isoformat()
+def soon(pause: Json, **after: float) -> str:
+    """A moment so much after a pause was opened, which was just now."""
+    return (datetime.fromisoformat(pause["opened_at"]) + timedelta(**after)).isoformat()
 
 
 async def test_three_quarters_into_its_time_a_vote_is_put_before_the_operators_too(
@@ -253,7 +257,7 @@ async def test_three_quarters_into_its_time_a_vote_is_put_before_the_operators_t
     async with counter(database_url) as api:
         pause = (await api.started("payments", COMPLAINT))["pause"]
         moved = await api.ask(
-            "POST", f"/pauses/{pause['id']}/extend", {"expires_at": soon(hours=6, seconds=1)}
+            "POST", f"/pauses/{pause['id']}/extend", {"expires_at": soon(pause, hours=6, seconds=2)}
         )
         assert moved.status_code == 200, moved.text
 
@@ -269,7 +273,9 @@ async def test_a_refund_that_nobody_decides_is_rejected(database_url: str) -> No
     async with counter(database_url) as api:
         run = await api.started("payments", COMPLAINT)
         pause = run["pause"]
-        await api.ask("POST", f"/pauses/{pause['id']}/extend", {"expires_at": soon(seconds=1)})
+        await api.ask(
+            "POST", f"/pauses/{pause['id']}/extend", {"expires_at": soon(pause, seconds=2)}
+        )
 
         async def next_question() -> Json | None:
             now = await api.run(run)
