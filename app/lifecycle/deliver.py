@@ -48,11 +48,12 @@ class Post:
         self._site = site
         self._under_way: dict[asyncio.Task[None], DueDelivery] = {}
         self._has_more = False
+        self._is_finishing = False
 
     async def send_due(self) -> int:
         """Begins to send what is due, as far as hands are free, and says how many it took."""
         free = AT_ONCE - len(self._under_way)
-        if free <= 0:
+        if free <= 0 or self._is_finishing:
             return 0
         due = await deliveries.claim_due(
             self._site.database,
@@ -79,7 +80,8 @@ class Post:
             )
 
     async def finish(self, seconds: float) -> None:
-        """Lets what is under way end; what does not is tried again later, by whoever comes to it."""
+        """Begins nothing more, and lets what is under way end; what does not is left to whoever comes to it."""
+        self._is_finishing = True
         if self._under_way:
             _, late = await asyncio.wait(self._under_way, timeout=seconds)
             for task in late:

@@ -81,6 +81,7 @@ class Database:
         self._pool = pool
         self._idle: list[Pooled] = []
         self._free = asyncio.Semaphore(size)
+        self._is_closing = False
         self.url = url
 
     @classmethod
@@ -102,6 +103,7 @@ class Database:
         return cls(pool, url, size)
 
     async def close(self) -> None:
+        self._is_closing = True  # what is under way gives its connection back to the pool
         while self._idle:
             await self._pool.release(self._idle.pop())
         await self._pool.close()
@@ -140,7 +142,10 @@ class Database:
                 except BaseException:
                     await self._pool.release(connection)
                     raise
-                self._idle.append(connection)
+                if self._is_closing:
+                    await self._pool.release(connection)
+                else:
+                    self._idle.append(connection)
                 return given
 
     async def _taken(self) -> Pooled:
