@@ -87,6 +87,7 @@ class Inboxes:
         self.expected = expected
         self.arrived: list[float] = []
         self.all_arrived = asyncio.Event()
+        self._closing = asyncio.Event()
         self.urls: list[str] = []
         self._servers: list[asyncio.Server] = []
         self._open: set[asyncio.StreamWriter] = set()
@@ -100,7 +101,7 @@ class Inboxes:
                 await _read(reader)
                 if notes:
                     self._note()
-                await asyncio.sleep(_WITHIN if waits is None else waits)
+                await self._wait(waits)
                 writer.write(_TAKEN)
             self._open.discard(writer)
             writer.close()
@@ -110,12 +111,18 @@ class Inboxes:
             self._servers.append(server)
             self.urls.append(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
 
+    async def _wait(self, seconds: float | None) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._closing.wait()
+
     def _note(self) -> None:
         self.arrived.append(time.perf_counter())
         if len(self.arrived) == self.expected:
             self.all_arrived.set()
 
     def close(self) -> None:
+        self._closing.set()
         for server in self._servers:
             server.close()
         for writer in self._open:

@@ -23,16 +23,13 @@ from app.lifecycle.keys import earlier, note
 from app.lifecycle.read import DeliveryNotFound
 from app.lifecycle.site import Site
 from app.storage import deliveries, reads
-from app.storage.deliveries import DueDelivery
+from app.storage.deliveries import PER_ADDRESS, DueDelivery
 from app.storage.runs import Key
 
 log = logging.getLogger(__name__)
 
 AT_ONCE = 256
 """How many notices one worker sends at the same time."""
-
-PER_ADDRESS = 4
-"""How many of them to one address, so that a slow one delays no other."""
 
 
 class NotDead(Conflict):
@@ -59,7 +56,6 @@ class Post:
             self._site.database,
             worker=self._site.hands.worker,
             most=free,
-            per_address=PER_ADDRESS,
             under_way=self._by_address(),
             served=self._site.catalog.told_here,
             lease_seconds=self._site.lease_seconds,

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Final
 
 from app.domain.audit import Actor, data_text
 from app.domain.delivery import DeliveryStatus
@@ -42,11 +43,14 @@ def address(run: str) -> str:
     return f"coalesce(d.channel, ({host}), '')"
 
 
-# Steps from address to address in the index. Each gives as many as it has hands left ($4, less what is under
-# way there already), and all give one before any gives a second: a slow one cannot fill the hands of a worker.
-# Notices to channels that are not served here are left to others. The attempt counts from here, and its claim
-# ends by the clock if the worker does.
-_CLAIM = """
+PER_ADDRESS: Final = 4
+"""How many notices one worker sends to one address at the same time, so that a slow one delays no other."""
+
+# Steps from address to address in the index. Each gives as many as it has hands left, and all give one before
+# any gives a second. Notices to channels that are not served here are left to others. The attempt counts from
+# here, and its claim ends by the clock if the worker does. The inner limit is a constant, and the run is looked
+# at row by row, so that Postgres takes the first rows of the index and does not sort all that are due.
+_CLAIM = f"""
 with recursive known as (
   (select address from deliveries where status = 'pending' order by address limit 1)
   union all
@@ -56,20 +60,22 @@ with recursive known as (
 ), picked as materialized (
   select due.thread_id, due.id
   from known
-  left join unnest($5::text[], $6::int[]) as busy(address, hands) using (address)
+  left join unnest($4::text[], $5::int[]) as busy(address, hands) using (address)
   cross join lateral (
     select ripe.*, row_number() over (order by ripe.next_attempt_at) as n
     from (
       select d.thread_id, d.id, d.next_attempt_at
-      from deliveries d join runs r on r.thread_id = d.thread_id and r.id = d.run_id
+      from deliveries d
       where d.address = known.address and d.status = 'pending' and d.next_attempt_at <= now()
         and (d.channel is null
-             or (r.workflow, d.channel) in (select * from unnest($7::text[], $8::text[])))
-      order by d.next_attempt_at limit greatest(0, $4::int - coalesce(busy.hands, 0))
+             or exists (select from runs r where r.thread_id = d.thread_id and r.id = d.run_id
+                        and (r.workflow, d.channel) in (select * from unnest($6::text[], $7::text[]))))
+      order by d.next_attempt_at limit {PER_ADDRESS}
       for update of d skip locked
     ) ripe
   ) due
-  where known.address is not null
+  where known.address is not null and coalesce(busy.hands, 0) < {PER_ADDRESS}
+    and due.n <= {PER_ADDRESS} - coalesce(busy.hands, 0)
   order by due.n, due.next_attempt_at limit $2
 )
 update deliveries d
@@ -136,12 +142,11 @@ async def claim_due(
     *,
     worker: str,
     most: int,
-    per_address: int,
     under_way: Mapping[str, int],
     served: Collection[tuple[str, str]],
     lease_seconds: float,
 ) -> list[DueDelivery]:
-    """Takes up to `most` due notices, and of one address at most `per_address` with those `under_way`.
+    """Takes up to `most` due notices, and of one address at most `PER_ADDRESS` with those `under_way`.
 
     `served` are the channels that can be told from here, each with its workflow; callbacks anybody may tell.
     """
@@ -150,7 +155,6 @@ async def claim_due(
         worker,
         most,
         lease_seconds,
-        per_address,
         list(under_way),
         list(under_way.values()),
         [workflow for workflow, _ in served],
