@@ -16,7 +16,7 @@ View = Mapping[str, Any]
 class Run:
     """A run that is paused or has ended. `pause` and the like are the JSON that callers get.
 
-    `called` are the names of the tools that ran, in the order in which they began.
+    `called` are the names of the tools that ran, in the order in which they were called.
     """
 
     ref: RunRef

@@ -194,14 +194,15 @@ _ANYTHING = adapter_of(Any)
 
 
 async def _called(site: Site, ref: RunRef) -> list[str]:
-    """The tools that ran, each call once, by when they began."""
-    called: dict[str, str] = {}
+    """The tools that ran, each call once: a turn's in the order of the calls, since they begin at once."""
+    turns: dict[str, dict[int, str]] = {}
     after, has_more = 0, True
     while has_more:
         page = await events.of_run(site.database, ref, after=after)
         for event in page.events:
             if event.type == EventType.TOOL_STARTED:
-                called.setdefault(str(event.data["call_id"]), str(event.data["tool"]))
+                turn, _, index = str(event.data["call_id"]).rpartition(".")
+                turns.setdefault(turn, {})[int(index)] = str(event.data["tool"])
             after = event.sequence
         has_more = page.has_more
-    return list(called.values())
+    return [turn[index] for turn in turns.values() for index in sorted(turn)]
