@@ -76,7 +76,7 @@ async def running(
             database=database,
             catalog=Catalog(programs, unaddressed=unaddressed),
             hands=Hands(new_worker_id(), settings.worker_concurrency),
-            followers=Followers(database),
+            followers=Followers(database, hints.tell),
             notifier=await _notifier(settings, role, endpoints, ending),
             base_url=settings.base_url or role.base_url,
             lease_seconds=settings.lease_seconds,

@@ -49,7 +49,7 @@ async def site_over(
         database=database,
         catalog=Catalog(programs, unaddressed=unaddressed),
         hands=Hands(new_worker_id(), 20),
-        followers=Followers(database),
+        followers=Followers(database, lambda hint: None),
         notifier=Notifier({}, WebhookSender(client)),
         base_url="http://signoff.test",
         lease_seconds=lease_seconds,

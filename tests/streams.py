@@ -28,6 +28,17 @@ class Stream:
     comments: int = 0
 
     @property
+    def durable(self) -> list[Told]:
+        """The events that have a place in what happened."""
+        passing = ("model.delta", "stream.position")
+        return [each for each in self.told if each.type not in passing]
+
+    @property
+    def deltas(self) -> list[Any]:
+        """What models were heard writing."""
+        return [each.data["data"] for each in self.told if each.type == "model.delta"]
+
+    @property
     def types(self) -> list[str]:
         return [each.type for each in self.told]
 
@@ -42,17 +53,17 @@ class Stream:
             while not is_there(self):
                 assert await self._read(), f"it ended after {self.types}"
 
-    async def until_type(self, type: str, times: int = 1) -> Told:
+    async def until_type(self, type: str, times: int = 1, within: float = 20) -> Told:
         """The event of that type, once it has come so often."""
-        await self.until(lambda stream: stream.types.count(type) >= times)
+        await self.until(lambda stream: stream.types.count(type) >= times, within)
         return [each for each in self.told if each.type == type][times - 1]
 
     async def rest(self, within: float = 20) -> list[Told]:
-        """Everything, once the stream has ended."""
+        """Everything durable, once the stream has ended."""
         async with asyncio.timeout(within):
             while await self._read():
                 pass
-        return self.told
+        return self.durable
 
     async def _read(self) -> bool:
         """Reads one event or comment; false at the end."""

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from dataclasses import asdict
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Query
@@ -19,10 +20,12 @@ from app.domain.event import EventType
 from app.domain.run import RunRef
 from app.errors import FieldError, Invalid
 from app.lifecycle.follow import (
+    Heard,
     Place,
     Position,
     Recorded,
     Stream,
+    Writing,
     follow_run,
     follow_tenant,
 )
@@ -142,12 +145,15 @@ async def _frames(stream: Stream, id_of: Callable[[Recorded], str]) -> AsyncGene
             yield b"".join(_frame(each, id_of) for each in several)
 
 
-def _frame(heard: Recorded | Position, id_of: Callable[[Recorded], str]) -> bytes:
+def _frame(heard: Heard, id_of: Callable[[Recorded], str]) -> bytes:
     match heard:
         case Recorded():
             return frame(heard.type, _told(heard), id=id_of(heard))
         case Position(place=place):
             return frame("stream.position", {}, id=_written(place))
+        case Writing(run=run, delta=delta):
+            where = {"thread_id": run.thread_id, "run_id": run.run_id}
+            return frame("model.delta", {"type": "model.delta", "data": {**where, **asdict(delta)}})
 
 
 def _told(event: Recorded) -> dict[str, Any]:

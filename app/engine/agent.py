@@ -453,6 +453,8 @@ class _Agent:
             return {"outcomes": {str(call["index"]): {"in_doubt": True}}}
         booking.call_started(drive, self._seat, call)
         costs: dict[str, Decimal] = {}
+        if drive.is_followed:
+            drive.journal.keep()  # so that it is told before the call has ended
         drive.journal.in_flight += 1
         try:
             await drive.journal.barrier()

@@ -230,6 +230,11 @@ class Drive:
         """The place at which the line begins."""
         return self.start.branches[-1] if self.start.branches else self.root
 
+    @property
+    def is_followed(self) -> bool:
+        """Whether anybody follows the run at this moment."""
+        return self.start.audience is not None and self.start.audience.listens
+
     def of_line(self, start: LineStart) -> "Drive":
         """The same for another line of the run."""
         return replace(self, start=start, asking=None, forking=None, _lapped_at=monotonic())

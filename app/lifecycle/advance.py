@@ -139,6 +139,7 @@ class _Advance:
             step_results=loaded.step_results,
             outputs=loaded.outputs,
             save_step_result=self._save_step_result,
+            audience=self.site.followers.audience(self.lease.run),
         )
         try:
             return await self.program.drive(

@@ -6,8 +6,9 @@ from app.domain.principal import Principal
 from app.domain.run import RunRef
 from app.errors import FieldError, Invalid
 from app.lifecycle.cancel import RunNotFound
-from app.lifecycle.following import Heard
+from app.lifecycle.following import Heard as Heard
 from app.lifecycle.following import Position as Position  # for whoever reads what is heard
+from app.lifecycle.following import Writing as Writing
 from app.lifecycle.site import Site
 from app.storage import events
 from app.storage.events import Place as Place

@@ -39,15 +39,20 @@ class Site:
         self.followers.happened(run)
 
     def hear(self, hint: str) -> None:
-        """What another process says: that runs are queued, that one is settled, or was decided upon."""
+        """What another process says: that runs are queued, that one is settled, or was decided upon.
+
+        And what is followed, or happens to what is followed here.
+        """
         kind, _, run_id = hint.partition(":")
         if kind == SETTLED:
             self.waiters.wake(RunId(run_id))
             self.followers.look_at(RunId(run_id))
         elif kind == DECIDED:
             self.hands.tell(RunId(run_id))
-        else:
+        elif kind == READY:
             self.runs_due.set()
+        else:
+            self.followers.heard(kind, run_id)
 
 
 READY = "ready"

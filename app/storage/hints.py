@@ -12,6 +12,8 @@ CHANNEL = "signoff"
 LISTEN_AGAIN = 2.0
 """Seconds after which a lost connection is made again."""
 
+MOST_UNSENT = 10_000
+
 _SEND = "select pg_notify($1, hint) from unnest($2::text[]) as hint"
 
 
@@ -20,12 +22,13 @@ class Hints:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._unsent: set[str] = set()
+        self._unsent: dict[str, None] = {}
         self._some = asyncio.Event()
 
     def tell(self, hint: str) -> None:
-        """Sends a hint, soon and at most once."""
-        self._unsent.add(hint)
+        """Sends a hint, soon, once, and after those that were told before; where too many wait, not at all."""
+        if len(self._unsent) < MOST_UNSENT:
+            self._unsent[hint] = None
         self._some.set()
 
     async def send(self) -> None:
@@ -33,7 +36,7 @@ class Hints:
         while True:
             await self._some.wait()
             self._some.clear()
-            hints, self._unsent = sorted(self._unsent), set()
+            hints, self._unsent = list(self._unsent), {}
             try:
                 await self._database.fetch(_SEND, CHANNEL, hints)
             except StoreUnavailable:

@@ -1,12 +1,27 @@
 """Streams of events: of one run and of everything, interrupted, slow, and while others still write."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import asyncpg
 import httpx
 import pytest
 
+from app.authoring import (
+    Agent,
+    ModelRequest,
+    Reply,
+    ScriptedModel,
+    Workflow,
+    call_tool,
+    reply_with,
+    tool,
+)
+from app.domain.ids import DEFAULT_TENANT, RunId, ThreadId
+from app.domain.run import RunRef
+from app.engine.audience import Delta
+from app.lifecycle.follow import Recorded, Writing
 from app.lifecycle.site import Site
 from examples.errands import errands
 from tests.service import until
@@ -217,7 +232,7 @@ async def test_a_process_that_takes_leave_ends_its_streams_and_another_goes_on(
             await following.rest()
         async with streaming(second.client, "/events", after=all.last_id) as everything:
             await everything.until_type("run.completed")
-        types = [*stream.types, *following.types]
+        types = [each.type for each in (*stream.durable, *following.durable)]
         assert types == [
             *("run.queued", "run.started", "step.started", "step.completed", "run.completed"),
         ]
@@ -273,3 +288,64 @@ async def test_a_run_that_is_not_there_has_no_events(database_url: str) -> None:
         run = await begun(served.client, "echoes", "t")
         for path in (f"/threads/other/runs/{run['id']}/events", "/threads/t/runs/run_1/events"):
             assert (await served.client.get(path)).status_code == 404
+
+
+def writer(writes: asyncio.Event) -> Workflow:
+    """A model that says something twice, the second time when the event is set."""
+
+    @tool
+    async def wait(about: str) -> str:
+        """Waits."""
+        await writes.wait()
+        return about
+
+    def say(request: ModelRequest) -> Reply:
+        if request.messages[-1].role == "tool":
+            return reply_with("what a model writes " * 200)
+        return replace(call_tool(wait, "x"), text="wait a moment")
+
+    clerk = Agent("clerk", prompt="Write.", model=ScriptedModel(say), tools=[wait])
+    return Workflow("writer", version="1", input=str, steps=[clerk])
+
+
+async def test_what_a_model_writes_is_heard_without_ids_and_stored_nowhere(
+    database_url: str,
+) -> None:
+    writes = asyncio.Event()
+    async with service(database_url, [writer(writes)]) as served:
+        run = await begun(served.client, "writer", "t")
+        async with streaming(served.client, events_of(run)) as stream:
+            await stream.until_type("tool.started")
+            writes.set()
+            told = await stream.rest()
+        text = "".join(each["text"] for each in stream.deltas if each["turn"] == 1)
+        assert text == "what a model writes " * 200
+        assert {each["run_id"] for each in stream.deltas} == {run["id"]}
+        assert {each.id for each in stream.told if each not in told} == {None}
+        heard = max(index for index, each in enumerate(stream.types) if each == "model.delta")
+        assert "model.answered" in stream.types[heard:]
+        kept = await served.site.database.fetch("select data::text from events")
+        assert "what a model" not in str(kept)
+
+
+async def test_a_reader_that_is_slow_costs_little_and_misses_no_event(database_url: str) -> None:
+    writes = asyncio.Event()
+    async with service(database_url, [writer(writes)]) as served:
+        run = await begun(served.client, "writer", "t")
+        followers = served.site.followers
+        ref = RunRef(
+            tenant=DEFAULT_TENANT, thread_id=ThreadId(run["thread_id"]), run_id=RunId(run["id"])
+        )
+        stream = followers.of_run(ref, after=0, is_over=False)
+        heard = list(await anext(stream))
+        for number in range(10_000):
+            piece = Delta(path="p", agent="a", turn=number, offset=0, text="x" * 100)
+            followers.hear(ref.run_id, piece)
+        writes.set()
+        await served.client.get(events_of(run).replace("/events", ""), headers={"prefer": "wait=9"})
+        async for several in stream:
+            heard += several
+        pieces = [each for each in heard if isinstance(each, Writing)]
+        assert sum(len(each.delta.text) for each in pieces) < 20_000
+        events = [each.sequence for each in heard if isinstance(each, Recorded)]
+        assert events == list(range(1, len(events) + 1))
