@@ -1,7 +1,7 @@
 """What a writer imports to declare workflows."""
 
 from app.authoring.agent import Agent
-from app.authoring.asks import Approval, Declined, Question
+from app.authoring.asks import Approval, Declined, External, Fill, Question
 from app.authoring.channel import AskRequest, Channel, Notice
 from app.authoring.context import StepContext, ToolContext, ToolHost
 from app.authoring.declared import Condition, Loop, Parallel, Router, Step, Steps
@@ -62,6 +62,8 @@ __all__ = [
     "ConditionNode",
     "Confirm",
     "Declined",
+    "External",
+    "Fill",
     "FunctionStep",
     "Gate",
     "Guards",

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 
 from app.authoring.agent import Agent
-from app.authoring.asks import Approval
 from app.authoring.channel import Channel
 from app.authoring.draft import Draft
 from app.authoring.mistakes import Mistake, as_list
@@ -29,8 +28,9 @@ def mistakes_of_asking(
 def _mistakes_of_agent(agent: Agent, channels: Sequence[Channel]) -> Iterator[Mistake]:
     for tool in agent.own_tools():
         place = f"agent {agent.name!r}, tool {tool.name!r}"
-        terms = tool.approval if isinstance(tool.approval, Approval) else None
-        yield from _mistakes(place, [*tool.channels()], terms, channels)
+        yield from _mistakes(place, [*tool.channels()], None, channels)
+        for terms in tool.asks():
+            yield from _mistakes(place, (), terms, channels)
         if tool in {ask_user, get_user_input} and not channels:
             yield Mistake(place=place, message="asks nobody: the workflow has no channels=")
 

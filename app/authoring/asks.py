@@ -19,7 +19,7 @@ from typing import (
 from pydantic import AfterValidator, Field, TypeAdapter
 
 from app.authoring.channel import Channel
-from app.authoring.mistakes import repeated
+from app.authoring.mistakes import as_list, repeated
 from app.authoring.shape import adapter_of, load, schema_of, why_not_json
 from app.authoring.terms import TermOptions, Terms, policy_of, wrong_message, wrong_terms
 from app.domain.ask import Policy
@@ -68,6 +68,57 @@ class Approval(Terms):
             yield "when= is not a function"
         elif inspect.iscoroutinefunction(self.when):
             yield "when= must not be async: it looks at the arguments alone"
+
+
+@dataclass(frozen=True)
+class External(Terms):
+    """Somebody else does this call and reports its result: `@tool(external=External(…))`.
+
+    Declined, the model reads so. `external=True` is one without terms.
+    """
+
+    endings: ClassVar[tuple[str, ...]] = ("reject", "fail", "wait")
+
+    message: str | None = None
+    _: KW_ONLY
+    on_expire: QuestionExpires = "reject"
+
+    def policy(self, channel: Channel) -> Policy:
+        """The terms as data; `channel` is asked where the ask names none."""
+        return policy_of(self, channel, self.on_expire)
+
+    def mistakes(self) -> Iterator[str]:
+        """What is wrong with it, taken by itself."""
+        yield from wrong_terms(self, self.on_expire, self.endings)
+        if self.message is not None:
+            yield from wrong_message(self.message)
+
+
+@dataclass(frozen=True)
+class Fill(Terms):
+    """Parameters of a call that a person fills in: `@tool(fill=Fill("Where to?", ["iban"], …))`.
+
+    The model is not offered them. Declined, it reads so. `fill=["iban"]` is one without terms.
+    """
+
+    endings: ClassVar[tuple[str, ...]] = ("reject", "fail", "wait")
+
+    message: str | None
+    names: Sequence[str]
+    _: KW_ONLY
+    on_expire: QuestionExpires = "reject"
+
+    def policy(self, channel: Channel) -> Policy:
+        """The terms as data; `channel` is asked where the ask names none."""
+        return policy_of(self, channel, self.on_expire)
+
+    def mistakes(self) -> Iterator[str]:
+        """What is wrong with it, taken by itself."""
+        yield from wrong_terms(self, self.on_expire, self.endings)
+        if self.message is not None:
+            yield from wrong_message(self.message)
+        if not as_list(self.names):
+            yield "it names no parameter"
 
 
 class Question(Generic[T]):

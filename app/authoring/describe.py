@@ -233,7 +233,7 @@ def describe_tool(tool: Tool[..., Any]) -> Json:
         "name": tool.name,
         "description": tool.description,
         "arguments_schema": tool.arguments_schema,
-        "filled_by_a_person": list(tool.fill),
+        "filled_by_a_person": list(tool.filled_in),
         "result_schema": tool.result_schema,
         "sensitive_paths": sensitive_paths(tool.arguments_schema),
         "asks": [_describe_ask(tool, kind) for kind in tool.asked()],
@@ -246,10 +246,10 @@ def describe_tool(tool: Tool[..., Any]) -> Json:
 
 
 def _describe_ask(tool: Tool[..., Any], kind: PauseKind) -> dict[str, Json]:
-    gate = tool.gate
+    gate, ask = tool.gate, tool.ask_of(kind)
     return {
         "kind": str(kind),
-        "message": gate.message if kind is PauseKind.APPROVAL and gate else None,
+        "message": ask.message if ask else None,
         "conditional": kind is PauseKind.APPROVAL and gate is not None and gate.when is not None,
         "on_reject": None,
         **_describe_policy(tool.policy_for(kind)),

@@ -99,7 +99,7 @@ def _shape_of_tool(tool: Tool[..., Any]) -> Json:
         "name": tool.name,
         "arguments": _without_words(tool.arguments_schema),
         "asks": [str(kind) for kind in tool.asked()],
-        "fill": sorted(tool.fill),
+        "fill": sorted(tool.filled_in),
     }
 
 

@@ -19,12 +19,13 @@ from typing import (
 
 from pydantic import BaseModel, TypeAdapter
 
-from app.authoring.asks import Approval
+from app.authoring.asks import Approval, External, Fill
 from app.authoring.channel import Channel
 from app.authoring.context import ToolContext
 from app.authoring.form import Form
 from app.authoring.function import call, name_of
 from app.authoring.guardrails import CallGuard, ResultGuard
+from app.authoring.mistakes import as_list
 from app.authoring.shape import dump, load, plain, schema_of
 from app.authoring.signature import ToolSignature, read_signature
 from app.domain.ask import Policy
@@ -49,8 +50,8 @@ class Tool(Generic[P, R]):
     _: KW_ONLY
     channel: Channel | None = None
     approval: Approval | None = None
-    external: bool = False
-    fill: Sequence[str] = ()
+    external: bool | External = False
+    fill: Sequence[str] | Fill = ()
     timeout: timedelta | None = None
     retries: int = 0
     before_call: Sequence[CallGuard] = ()
@@ -94,7 +95,7 @@ class Tool(Generic[P, R]):
     @cached_property
     def form(self) -> Form | None:
         """What a person fills in, if anything; raises `UnreadableSignature`."""
-        return Form(parameters=self.parameters, fill=tuple(self.fill)) if self.fill else None
+        return Form(parameters=self.parameters, fill=self.filled_in) if self.filled_in else None
 
     @cached_property
     def offered_schema(self) -> dict[str, Any]:
@@ -111,12 +112,18 @@ class Tool(Generic[P, R]):
         """JSON Schema of the result, as somebody else reports it."""
         return schema_of(self.result)
 
+    @cached_property
+    def filled_in(self) -> tuple[str, ...]:
+        """The parameters that a person fills in."""
+        names = self.fill.names if isinstance(self.fill, Fill) else self.fill
+        return tuple(str(each) for each in as_list(names) or ())
+
     # ── What it waits for ────────────────────────────────────────────────────────────────────────
 
     @cached_property
     def gate(self) -> Approval | None:
         """The approval that a call waits for before anything else happens to it, if any."""
-        waits_otherwise = self.external or self.fill
+        waits_otherwise = self.external or self.filled_in
         if self.approval is None and self.channel is not None and not waits_otherwise:
             return Approval()
         return self.approval
@@ -126,12 +133,25 @@ class Tool(Generic[P, R]):
         kinds = [PauseKind.APPROVAL] if self.gate is not None else []
         if self.external:
             return [*kinds, PauseKind.EXTERNAL_RESULT]
-        return [*kinds, PauseKind.INPUT] if self.fill else kinds
+        return [*kinds, PauseKind.INPUT] if self.filled_in else kinds
+
+    def ask_of(self, kind: PauseKind) -> Approval | External | Fill | None:
+        """What the writer has said about a pause of this kind, if anything."""
+        match kind:
+            case PauseKind.APPROVAL:
+                return self.gate
+            case PauseKind.EXTERNAL_RESULT:
+                return self.external if isinstance(self.external, External) else None
+            case PauseKind.INPUT:
+                return self.fill if isinstance(self.fill, Fill) else None
+            case _:
+                return None
 
     def channel_for(self, kind: PauseKind) -> Channel:
         """Who is asked; a workflow that was built has somebody for every kind in `asked`."""
-        if kind is PauseKind.APPROVAL and self.gate is not None and self.gate.channel is not None:
-            return self.gate.channel
+        ask = self.ask_of(kind)
+        if ask is not None and ask.channel is not None:
+            return ask.channel
         found = self.channel or (self.approval.channel if self.approval else None)
         if found is None:
             raise LookupError(f"the tool {self.name!r} names no channel")
@@ -139,10 +159,8 @@ class Tool(Generic[P, R]):
 
     def policy_for(self, kind: PauseKind) -> Policy:
         """The terms of the ask, as data."""
-        channel = self.channel_for(kind)
-        if kind is PauseKind.APPROVAL and self.gate is not None:
-            return self.gate.policy(channel)
-        return Policy(channel=channel.name)
+        channel, ask = self.channel_for(kind), self.ask_of(kind)
+        return Policy(channel=channel.name) if ask is None else ask.policy(channel)
 
     def asks_about(self, arguments: BaseModel) -> bool:
         """Whether a call with these arguments waits for approval. A `when=` that crashes asks."""
@@ -160,14 +178,19 @@ class Tool(Generic[P, R]):
     @property
     def offered_names(self) -> list[str]:
         """The parameters that a model gives, apart from those that a person fills in."""
-        return [name for name in self.signature.own.parameters if name not in self.fill]
+        return [name for name in self.signature.own.parameters if name not in self.filled_in]
 
     def channels(self) -> Iterator[Channel]:
         """The channels it names."""
         if isinstance(self.channel, Channel):
             yield self.channel
-        if isinstance(self.approval, Approval):
-            yield from self.approval.channels()
+        for ask in self.asks():
+            yield from ask.channels()
+
+    def asks(self) -> Iterator[Approval | External | Fill]:
+        """What the writer has said about whom it asks."""
+        found: tuple[object, ...] = (self.approval, self.external, self.fill)
+        yield from (each for each in found if isinstance(each, Approval | External | Fill))
 
     # ── What goes in and comes out ───────────────────────────────────────────────────────────────
 
@@ -216,11 +239,42 @@ class Tool(Generic[P, R]):
         return dump(self.result, result)
 
     def proposed(self, *args: P.args, **kwargs: P.kwargs) -> Json:
-        """The arguments of a typed call, as a model would write them."""
+        """The arguments of a typed call, as a model would write them: those that it is offered."""
+        if self.filled_in:
+            return self._proposed_in_part(args, kwargs)
         bound = self.signature.own.bind(*args, **kwargs).arguments
         if self.signature.single is not None:
             return plain(bound[self.signature.single])
         return plain(bound)
+
+    def _proposed_in_part(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Json:
+        """What is given; a person fills in the rest. Of a model's own fields, also by keywords."""
+        own, single = self.signature.own, self.signature.single
+        if single is not None and not args and single not in kwargs:
+            return plain(kwargs)
+        given = own.bind_partial(*args, **kwargs).arguments
+        if single is not None:
+            written: dict[str, Json] = plain(given[single])
+            return {
+                name: written[name] for name in self.offered_schema["properties"] if name in written
+            }
+        for name, parameter in own.parameters.items():
+            if (
+                name not in given
+                and name not in self.filled_in
+                and parameter.default is parameter.empty
+            ):
+                raise TypeError(f"missing a required argument: {name!r}")
+        return plain(given)
+
+
+class FillDecorator(Protocol):
+    """What `tool` with `fill=` gives: a tool that is called without what a person fills in."""
+
+    @overload
+    def __call__(self, fn: Callable[..., Awaitable[R]], /) -> Tool[..., R]: ...
+    @overload
+    def __call__(self, fn: Callable[..., R], /) -> Tool[..., R]: ...
 
 
 class ToolDecorator(Protocol):
@@ -251,22 +305,34 @@ def tool(
     *,
     channel: Channel | None = None,
     approval: Approval | None = None,
-    external: bool = False,
-    fill: Sequence[str] = (),
+    external: bool | External = False,
     timeout: timedelta | None = None,
     retries: int = 0,
     before_call: Sequence[CallGuard] = (),
     after_call: Sequence[ResultGuard] = (),
     on_crash: OnCrash = "run_again",
 ) -> ToolDecorator: ...
+@overload
+def tool(
+    *,
+    fill: Sequence[str] | Fill,
+    channel: Channel | None = None,
+    approval: Approval | None = None,
+    external: bool | External = False,
+    timeout: timedelta | None = None,
+    retries: int = 0,
+    before_call: Sequence[CallGuard] = (),
+    after_call: Sequence[ResultGuard] = (),
+    on_crash: OnCrash = "run_again",
+) -> FillDecorator: ...
 def tool(
     fn: Callable[..., Any] | None = None,
     /,
     *,
     channel: Channel | None = None,
     approval: Approval | None = None,
-    external: bool = False,
-    fill: Sequence[str] = (),
+    external: bool | External = False,
+    fill: Sequence[str] | Fill = (),
     timeout: timedelta | None = None,
     retries: int = 0,
     before_call: Sequence[CallGuard] = (),
@@ -283,7 +349,9 @@ def tool(
         channel: Who is asked. Without `external` and `fill`, every call waits for an approval.
         approval: The terms of that approval; with `external` or `fill`, of one before that.
         external: Somebody else does the call and reports its result; the function is never run.
-        fill: Parameters that a person fills in; the model is not offered them.
+            `External(…)` says under which terms.
+        fill: Parameters that a person fills in; the model is not offered them. `Fill(…)` says under
+            which terms.
         timeout: How long one attempt may take; a person's waiting time does not count.
         retries: How often a call that raised is tried again.
         before_call: Guardrails that look at every call before it is asked about.

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, get_args
 
-from app.authoring.asks import Approval
+from app.authoring.asks import Approval, External, Fill
 from app.authoring.function import UnreadableSignature
 from app.authoring.guardrails import wrong_guardrails
 from app.authoring.mistakes import (
@@ -66,8 +66,18 @@ def _wrong_when(tool: Tool[..., Any], when: Callable[..., object]) -> Iterator[s
         yield f"approval: when= does not take the tool's arguments: {error}"
 
 
+def _asks_somebody(tool: Tool[..., Any], ask: object) -> bool:
+    own = ask.channel if isinstance(ask, External | Fill) else None
+    return tool.channel is not None or own is not None
+
+
 def _wrong_external(tool: Tool[..., Any]) -> Iterator[str]:
-    if tool.channel is None:
+    ask: object = tool.external
+    if isinstance(ask, External):
+        yield from (f"external: {wrong}" for wrong in ask.mistakes())
+    elif ask is not True:
+        yield f"external= must be True or External(…), not {ask!r}"
+    if not _asks_somebody(tool, ask):
         yield "external=True could never be asked without channel="
     idle = {
         "timeout": tool.timeout is not None,
@@ -79,14 +89,17 @@ def _wrong_external(tool: Tool[..., Any]) -> Iterator[str]:
 
 
 def _wrong_fill(tool: Tool[..., Any]) -> Iterator[str]:
-    listed = as_list(tool.fill)
-    if listed is None:
-        yield "fill= must be a list of parameters"
+    ask = tool.fill
+    listed = as_list(ask.names if isinstance(ask, Fill) else ask)
+    if isinstance(ask, Fill):
+        yield from (f"fill: {wrong}" for wrong in ask.mistakes())
+    elif listed is None:
+        yield "fill= must be a list of parameters, or Fill(…)"
     if not listed:
         return
     if tool.external:
         yield "fill= could never be asked with external=True: whoever does the call has them"
-    elif tool.channel is None:
+    elif not _asks_somebody(tool, ask):
         yield "fill= could never be asked without channel="
     yield from (f"fill= names {name!r} twice" for name in repeated(listed))
     yield from _wrong_filled(tool, listed)

@@ -67,13 +67,17 @@ class _Terms:
 
 
 def _policy(tool: ServedTool, kind: PauseKind) -> Policy:
-    """The terms of the tool. Who is asked about a call in doubt is the tool's channel, as for a result."""
-    of = PauseKind.EXTERNAL_RESULT if kind is PauseKind.UNKNOWN_OUTCOME else kind
-    return tool.tool.policy_for(of)
+    """The terms of the tool. A call in doubt has none but its channel."""
+    return tool.tool.policy_for(kind)
+
+
+def _own_message(tool: ServedTool, kind: PauseKind) -> str | None:
+    ask = tool.tool.ask_of(kind)
+    return ask.message if ask else None
 
 
 def _approval(seat: Seat, tool: ServedTool) -> dict[str, Any]:
-    message = tool.tool.gate.message if tool.tool.gate else None
+    message = _own_message(tool, PauseKind.APPROVAL)
     is_voted_on = tool.tool.gate is not None and tool.tool.gate.quorum > 1
     overrides = {} if is_voted_on else {"override_arguments": tool.override_schema}
     return {
@@ -85,7 +89,8 @@ def _approval(seat: Seat, tool: ServedTool) -> dict[str, Any]:
 
 def _result(seat: Seat, tool: ServedTool) -> dict[str, Any]:
     return {
-        "message": f"{seat.agent.name} needs {tool.name} to be done. What came of it?",
+        "message": _own_message(tool, PauseKind.EXTERNAL_RESULT)
+        or f"{seat.agent.name} needs {tool.name} to be done. What came of it?",
         "allowed": ["value", "decline"],
         "response_schema": value_schema(tool.result_schema),
     }
@@ -93,7 +98,8 @@ def _result(seat: Seat, tool: ServedTool) -> dict[str, Any]:
 
 def _input(seat: Seat, tool: ServedTool) -> dict[str, Any]:
     return {
-        "message": f"{seat.agent.name} calls {tool.name}. Please fill in {', '.join(tool.tool.fill)}.",
+        "message": _own_message(tool, PauseKind.INPUT)
+        or f"{seat.agent.name} calls {tool.name}. Please fill in {', '.join(tool.tool.filled_in)}.",
         "allowed": ["value", "decline"],
         "response_schema": value_schema(tool.tool.fill_schema),
     }

@@ -11,19 +11,26 @@ from app.authoring import (
     Approval,
     AskError,
     AskInput,
+    Block,
+    CallDecision,
     Choose,
     Condition,
     Confirm,
+    External,
     Loop,
+    ModelJudge,
     ModelRouter,
     Parallel,
     Question,
+    Replace,
+    Retry,
     Review,
     Router,
     Step,
     StepContext,
     Steps,
     Tool,
+    ToolCall,
     ToolContext,
     Workflow,
     ask_user,
@@ -74,6 +81,57 @@ def add(one: int, other: int) -> int:
 @tool(channel=people)
 def add_gated(context: ToolContext, one: int) -> int:
     return one
+
+
+@tool(channel=people, fill=["iban"])
+async def pay_out(context: ToolContext, customer: str, iban: str) -> float:
+    return 1.0
+
+
+@tool(external=External("Ring them up.", channel=people))
+def phone(who: str) -> bool:
+    raise NotImplementedError
+
+
+assert_type(pay_out, Tool[..., float])
+call_tool(pay_out, customer="c")
+call_tool(phone, who="a")
+call_tool(phone, whom="a")  # pyright: ignore[reportCallIssue]
+
+
+def looks(call: ToolCall) -> Block | None:
+    return Block("no") if call.tool == "x" else None
+
+
+async def looks_later(call: ToolCall) -> Replace:
+    return Replace(call.arguments)
+
+
+def decides(call: ToolCall, decision: CallDecision) -> Block | None:
+    return None if decision.approved else Block("no")
+
+
+def reads(call: ToolCall, result: str) -> Replace | None:
+    return Replace(result.upper())
+
+
+def judges(answer: str) -> Retry | None:
+    return Retry("again")
+
+
+Agent(
+    "guarded",
+    prompt="",
+    model="openai:x",
+    tools=[send],
+    before_tool_call=[looks, looks_later],
+    on_decision=[decides],
+    after_tool_call=[reads],
+    judges=[judges, ModelJudge("critic", model="openai:x", prompt="Good?")],
+)
+Agent("guarded", prompt="", model="openai:x", before_tool_call=[judges])  # pyright: ignore[reportArgumentType]
+Agent("guarded", prompt="", model="openai:x", after_tool_call=[looks])  # pyright: ignore[reportArgumentType]
+Agent("guarded", prompt="", model="openai:x", judges=[decides])  # pyright: ignore[reportArgumentType]
 
 
 @tool

@@ -5,7 +5,20 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
-from app.authoring import Approval, Sensitive, Tool, tool
+from app.authoring import (
+    Agent,
+    Approval,
+    External,
+    Fill,
+    ScriptedModel,
+    Sensitive,
+    Tool,
+    Workflow,
+    WorkflowMistakes,
+    call_tool,
+    reply_with,
+    tool,
+)
 from app.channels import InboxChannel
 from app.domain.pause import PauseKind
 
@@ -156,3 +169,67 @@ async def test_the_tool_is_called_with_everything():
     )
     assert isinstance(arguments, Account)
     assert (arguments.iban, arguments.bic) == ("12345", "preset")
+
+
+def test_a_script_calls_it_without_what_a_person_fills_in():
+    (call,) = call_tool(pay, customer="abc").calls
+    assert call.arguments == {"customer": "abc"}
+    (call,) = call_tool(pay, "abc", note="n").calls
+    assert call.arguments == {"customer": "abc", "note": "n"}
+    with pytest.raises(TypeError, match="missing a required argument: 'customer'"):
+        call_tool(pay, note="n")
+    with pytest.raises(TypeError):
+        call_tool(pay, customer="abc", colour="red")
+
+
+def test_a_script_that_gives_it_anyway_is_heard_as_a_model_would_be():
+    (call,) = call_tool(pay, customer="abc", iban="DE123").calls
+    assert call.arguments == {"customer": "abc", "iban": "DE123"}
+    with pytest.raises(ValueError, match="a person fills it in"):
+        pay.read_offered(call.arguments)
+
+
+def test_a_tool_of_one_model_is_called_by_its_fields_or_by_a_whole_one():
+    (call,) = call_tool(open_account, customer="a").calls
+    assert call.arguments == {"customer": "a"}
+    (call,) = call_tool(open_account, Account(customer="a", IBAN="DE123")).calls
+    assert call.arguments == {"customer": "a"}
+
+
+def test_terms_of_what_is_filled_in_stand_where_it_is_named():
+    termed = tool(fill=Fill("Where to?", ["iban"], channel=people))(pay.fn)
+    assert termed.filled_in == ("iban",)
+    assert termed.asked() == [PauseKind.INPUT]
+    assert termed.channel_for(PauseKind.INPUT) is people
+    assert list(termed.channels()) == [people]
+
+
+def mistakes(*tools: Tool[..., Any]) -> list[str]:
+    agent = Agent("clerk", prompt="", model=ScriptedModel([reply_with("")]), tools=tools)
+    with pytest.raises(WorkflowMistakes) as found:
+        Workflow("work", version="1", input=str, steps=[agent], channels=[people])
+    return [each.message for each in found.value.mistakes]
+
+
+def test_wrong_terms_are_told_when_the_workflow_is_built():
+    strangers = InboxChannel("strangers")
+    wrong_end: Any = "approve"
+    assert mistakes(tool(external=External())(pay.fn)) == [
+        "external=True could never be asked without channel="
+    ]
+    assert mistakes(tool(channel=people, fill=Fill("", []))(pay.fn)) == [
+        "fill: the message is empty",
+        "fill: it names no parameter",
+    ]
+    assert mistakes(tool(channel=people, fill=Fill("?", ["bic"]))(pay.fn)) == [
+        "fill= names 'bic', which is not a parameter"
+    ]
+    assert mistakes(tool(external=External(channel=strangers))(pay.fn)) == [
+        "asks the channel 'strangers', which is not in channels="
+    ]
+    (told,) = mistakes(
+        tool(channel=people, external=External(quorum=2, on_expire="reject"))(pay.fn)
+    )
+    assert "quorum=2 could never matter" in told
+    told = mistakes(tool(channel=people, fill=Fill("?", ["iban"], on_expire=wrong_end))(pay.fn))
+    assert "it is one of reject, fail, wait" in told[0]

@@ -5,7 +5,18 @@ from typing import Any
 
 import pytest
 
-from app.authoring import Approval, Declined, Parallel, Question, Step, ToolContext, call_tool, tool
+from app.authoring import (
+    Approval,
+    Declined,
+    External,
+    Fill,
+    Parallel,
+    Question,
+    Step,
+    ToolContext,
+    call_tool,
+    tool,
+)
 from app.domain.step import StepStatus
 from tests.engine_runs import EngineRun, approvers, run, script, workflow
 from tests.step_trees import line_of, mark
@@ -100,3 +111,79 @@ async def test_a_deadline_of_a_call_in_a_branch_fails_the_run_at_its_agent() -> 
     engine = await (await run(line_of(fork))).restarted().expire()
     assert (engine.error.code, engine.error.step) == ("pause_expired", "work/fork/clerk")
     assert ran == []
+
+
+# ── What somebody else does, or fills in ─────────────────────────────────────────────────────────
+
+
+async def lent(kind: str, on_expire: Any) -> EngineRun:
+    """A run that waits for work of somebody else, or for an argument that a person fills in."""
+
+    @tool(external=External("Ring them up.", channel=approvers, **_until(on_expire)))
+    async def phone(who: str) -> str:
+        raise NotImplementedError
+
+    @tool(fill=Fill("Where to?", ["iban"], channel=approvers, **_until(on_expire)))
+    async def pay_out(who: str, iban: str) -> str:
+        ran.append("pay_out")
+        return f"{who} has {iban}"
+
+    called = phone if kind == "external" else pay_out
+    return await run(workflow(called, model=script(call_tool(called, who="ann"))))
+
+
+def _until(on_expire: Any) -> dict[str, Any]:
+    return {"expires_after": SOON, "on_expire": on_expire}
+
+
+KINDS = pytest.mark.parametrize("kind", ["external", "fill"])
+
+
+@KINDS
+async def test_the_terms_of_lent_work_are_its_own(kind: str) -> None:
+    engine = await lent(kind, "fail")
+    assert engine.ask.policy.expires_after == SOON
+    assert engine.ask.policy.on_expire == "fail"
+    assert engine.ask.policy.channel == "approvers"
+    assert engine.ask.shown["message"] == {"external": "Ring them up.", "fill": "Where to?"}[kind]
+
+
+@KINDS
+async def test_work_that_nobody_did_in_time_is_declined(kind: str) -> None:
+    engine = await (await lent(kind, "reject")).restarted().expire()
+    assert engine.output == "Tool error: declined by system:deadline"
+    assert ran == []
+
+
+@KINDS
+async def test_work_that_nobody_did_in_time_fails_the_run_where_its_ask_says_so(kind: str) -> None:
+    engine = await (await lent(kind, "fail")).restarted().expire()
+    assert engine.error.code == "pause_expired"
+    assert engine.error.step == "work/assistant"
+    assert ran == []
+
+
+@KINDS
+async def test_work_that_may_wait_says_so_and_waits(kind: str) -> None:
+    engine = await lent(kind, "wait")
+    assert engine.ask.policy.on_expire == "wait"
+    value = "no answer" if kind == "external" else {"iban": "DE1"}
+    await engine.restarted().fill(value)
+    assert engine.output == ("no answer" if kind == "external" else "ann has DE1")
+
+
+async def test_an_approval_before_lent_work_has_terms_of_its_own() -> None:
+    @tool(
+        channel=approvers,
+        approval=Approval("May we?", expires_after=SOON, on_expire="approve"),
+        external=External("Ring them up.", expires_after=2 * SOON),
+    )
+    async def phone(who: str) -> str:
+        raise NotImplementedError
+
+    engine = await run(workflow(phone, model=script(call_tool(phone, who="ann"))))
+    assert (engine.ask.kind, engine.ask.policy.expires_after) == ("approval", SOON)
+    await engine.expire()
+    assert (engine.ask.kind, engine.ask.policy.expires_after) == ("external_result", 2 * SOON)
+    await engine.expire()
+    assert engine.output == "Tool error: declined by system:deadline"
