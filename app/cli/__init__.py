@@ -6,7 +6,8 @@ that completes a word import none of them.
 
 import importlib
 import sys
-from typing import Any
+from importlib.metadata import version
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -32,7 +33,7 @@ COMMANDS = {
 def main() -> None:
     """What the `signoff` script runs: an error that has a name is one line and exit code 1."""
     try:
-        app()
+        app(prog_name="signoff")
     except SignoffError as error:
         typer.echo(error.message, err=True)
         sys.exit(getattr(error, "exit_code", 1))
@@ -57,8 +58,19 @@ app = typer.Typer(
 )
 
 
+def _say_version(is_wanted: bool) -> None:
+    if is_wanted:
+        typer.echo(f"signoff {version('signoff')}")
+        raise typer.Exit
+
+
 @app.callback()
-def _signoff() -> None:
+def _signoff(
+    _: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=_say_version, help="Says which it is."),
+    ] = False,
+) -> None:
     """Runs agent workflows and stops them, durably, wherever a person has to decide."""
 
 

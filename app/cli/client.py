@@ -129,6 +129,18 @@ def client_of(
         yield Client(http, by=by or (None if key else account()))
 
 
+def open_pauses(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """The ids that a shell may complete, each with its question; none where no service answers at once."""
+    asked = context.params
+    try:
+        with client_of(asked.get("url") or HERE, asked.get("key")) as client:
+            client.http.timeout = httpx.Timeout(1)
+            found: list[Json] = client.get("/pauses", status="open", limit=100)["items"]
+    except CommandFailed:
+        return []
+    return [(each["id"], each["message"]) for each in found if each["id"].startswith(incomplete)]
+
+
 def path_of(pause_id: str) -> str:
     """The path of a pause, whatever was typed for its id."""
     return f"/pauses/{quote(pause_id, safe='')}"

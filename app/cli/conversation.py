@@ -6,15 +6,16 @@ heard ──► run ──► asked, decided ──► … ──► answered �
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
+from urllib.parse import quote
 
 from rich.text import Text
 
 from app.cli import fields
-from app.cli.client import Client, Problem
+from app.cli.client import Client, Problem, path_of
 from app.cli.exits import CommandFailed, ExitCode
 from app.cli.listening import Listener
 from app.cli.pause_view import outcome, question, run_now, value_table
-from app.cli.prompt import Declined, Left, ask
+from app.cli.prompt import Abandoned, Declined, Left, ask, unless
 from app.cli.questions import ask_decision
 from app.cli.screen import screen, shown
 
@@ -110,15 +111,28 @@ class Conversation:
         return None
 
     def _decided(self, run: Json, pause: Json) -> Json:
+        """The run after the question was asked here, or was settled elsewhere meanwhile."""
         screen().print(question(pause))
         try:
-            decision = ask_decision(pause)
+            with unless(lambda: self._is_closed(pause)):
+                decision = ask_decision(pause)
             return self.client.decide(pause, decision, wait=0)
         except Left as left:
             raise Unfinished(run, pause=pause, interrupted=left.interrupted) from None
+        except Abandoned:
+            screen().print(Text("\n") + self._outcome(pause))
         except Problem as problem:
             self._refused(pause, problem)
-            return self._run(run["thread_id"], run["id"])
+        return self._run(run["thread_id"], run["id"])
+
+    def _is_closed(self, pause: Json) -> bool:
+        try:
+            return self.client.get(path_of(pause["id"]))["status"] != "open"
+        except CommandFailed:
+            return False  # what comes next says why
+
+    def _outcome(self, pause: Json) -> Text:
+        return outcome(self.client.get(path_of(pause["id"])))
 
     def _refused(self, pause: Json, problem: Problem) -> None:
         """Says why; where the decision may be corrected, the pause is asked again, being still open."""
@@ -127,7 +141,7 @@ class Conversation:
                 self._leave_to_others(pause, problem.message)
             case ExitCode.TOO_LATE:
                 fields.complain(problem.message)
-                screen().print(outcome(self.client.get(f"/pauses/{pause['id']}")))
+                screen().print(self._outcome(pause))
             case _:
                 fields.complain(problem.message)
 
@@ -175,9 +189,11 @@ def only_text(schema: Mapping[str, Any]) -> str | None:
 
 def only_workflow(client: Client, name: str | None) -> Json:
     """The workflow of that name, or the only one there is."""
-    if name is None:
-        names = [each["name"] for each in client.get("/workflows")["items"]]
-        if len(names) != 1:
-            raise CommandFailed(f"With which workflow? There is: {', '.join(names)}.")
-        name = names[0]
-    return client.get(f"/workflows/{name}")
+    names: list[str] = [name] if name else _served_by(client)
+    if len(names) != 1:
+        raise CommandFailed(f"With which workflow? There is: {', '.join(names)}.")
+    return client.get(f"/workflows/{quote(names[0], safe='')}")
+
+
+def _served_by(client: Client) -> list[str]:
+    return [each["name"] for each in client.get("/workflows")["items"]]

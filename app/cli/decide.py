@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from app.cli.client import HERE, Key, Url, client_of, path_of
+from app.cli.client import HERE, Key, Url, client_of, open_pauses, path_of
 from app.cli.exits import CommandFailed, ExitCode
 from app.cli.pause_view import outcome, question, run_now
 from app.cli.prompt import Left
@@ -21,7 +21,9 @@ Json = dict[str, Any]
 
 @command.command()
 def decide(
-    pause_id: Annotated[str, typer.Argument(help="As `signoff pauses` shows it.")],
+    pause_id: Annotated[
+        str, typer.Argument(help="As `signoff pauses` shows it.", autocompletion=open_pauses)
+    ],
     approve: Annotated[bool, typer.Option("--approve", help="Yes.")] = False,
     reject: Annotated[bool, typer.Option("--reject", "--decline", help="No.")] = False,
     value: Annotated[str | None, typer.Option(help="The answer, as JSON.")] = None,

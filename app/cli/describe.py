@@ -1,9 +1,11 @@
 """`signoff describe`: what a workflow consists of, and where, whom and what it asks."""
 
 from typing import Annotated, Any
+from urllib.parse import quote
 
 import typer
 
+from app.cli.client import Key, client_of
 from app.cli.exits import CommandFailed
 from app.cli.outline import outline
 from app.cli.screen import screen, show_json
@@ -24,12 +26,16 @@ def describe(
         ),
     ] = None,
     graph: Annotated[bool, typer.Option("--graph", help="As a Mermaid flowchart.")] = False,
+    url: Annotated[
+        str | None, typer.Option(help="Ask the service there, instead of loading workflows here.")
+    ] = None,
+    key: Key = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="As GET /workflows/{name} has it.")
     ] = False,
 ) -> None:
     """Shows what a workflow consists of, whom it asks, and where it may stop."""
-    found = _descriptions(workflow)
+    found = _served(url, key, workflow) if url else _loaded(workflow)
     if as_json:
         show_json(found[0] if workflow and len(found) == 1 else found)
     elif graph:
@@ -38,7 +44,15 @@ def describe(
         screen().print(*(outline(each) for each in found), sep="\n")
 
 
-def _descriptions(workflow: str | None) -> list[Json]:
+def _served(url: str, key: str | None, workflow: str | None) -> list[Json]:
+    """Those of a running service, in the version that new runs take."""
+    with client_of(url, key) as client:
+        served = client.get("/workflows")["items"]
+        names = [workflow] if workflow else [each["name"] for each in served]
+        return [client.get(f"/workflows/{quote(name, safe='')}") for name in names]
+
+
+def _loaded(workflow: str | None) -> list[Json]:
     """Those asked for, every version of them. Needs neither a service nor a database."""
     is_reference = workflow is not None and ":" in workflow
     names = [workflow] if is_reference and workflow else Settings.read().workflows

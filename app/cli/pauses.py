@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from app.cli.client import HERE, Client, Key, Url, client_of, path_of
+from app.cli.client import HERE, Client, Key, Url, client_of, open_pauses, path_of
 from app.cli.pause_view import listing, outcome, question
 from app.cli.screen import screen, show_json
 from app.domain.pause import PauseKind, PauseStatus
@@ -18,7 +18,9 @@ _MOST_AT_ONCE = 100
 
 @command.command()
 def pauses(
-    pause_id: Annotated[str | None, typer.Argument(help="One of them, in full.")] = None,
+    pause_id: Annotated[
+        str | None, typer.Argument(help="One of them, in full.", autocompletion=open_pauses)
+    ] = None,
     status: Annotated[PauseStatus, typer.Option(help="How far they are.")] = PauseStatus.OPEN,
     kind: Annotated[PauseKind | None, typer.Option(help="What is asked.")] = None,
     workflow: Annotated[str | None, typer.Option(help="Of this workflow.")] = None,

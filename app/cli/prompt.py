@@ -5,7 +5,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from getpass import getpass
 from types import FrameType
@@ -33,8 +33,15 @@ class Declined(Exception):
         self.reason = reason
 
 
+class Abandoned(Exception):
+    """What was asked needs no answer any more."""
+
+
 def ask(prompt: str, *, is_hidden: bool = False) -> str:
-    """A line, without the space around it; what is typed may be kept off the screen. Raises `Left`."""
+    """A line, without the space around it; what is typed may be kept off the screen.
+
+    Raises `Left`, and `Abandoned` within `unless`.
+    """
     read = getpass if is_hidden and sys.stdin.isatty() else input
     try:
         with interruptible():
@@ -57,6 +64,27 @@ def ask_for_value(prompt: str, *, is_hidden: bool = False) -> str:
 
 
 @contextmanager
+def unless(is_over: Callable[[], bool]) -> Generator[None]:
+    """What is asked within raises `Abandoned` soon after `is_over`, which is called in a thread, says so."""
+    left = threading.Event()
+
+    def watch() -> None:
+        while not left.wait(_LOOK_EVERY):
+            if is_over():
+                _send_until(left, signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, _let_it_be)
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        left.set()
+        thread.join()
+        signal.signal(signal.SIGUSR1, before)
+
+
+@contextmanager
 def interruptible() -> Generator[None]:
     """Sees to it that Ctrl-C ends the waiting for what is read, by `KeyboardInterrupt`.
 
@@ -66,7 +94,9 @@ def interruptible() -> Generator[None]:
     reading = _Reading()
     hears, tells = socket.socketpair()
     tells.setblocking(False)
-    before = signal.signal(signal.SIGINT, reading.stop)
+    handlers = {
+        number: signal.signal(number, reading.stop) for number in (signal.SIGINT, signal.SIGUSR1)
+    }
     woken = signal.set_wakeup_fd(tells.fileno(), warn_on_full_buffer=False)
     thread = threading.Thread(target=reading.insist, args=(hears,), daemon=True)
     thread.start()
@@ -75,17 +105,17 @@ def interruptible() -> Generator[None]:
     finally:
         reading.end()
         signal.set_wakeup_fd(woken)
-        signal.signal(signal.SIGINT, before)
         tells.close()
         thread.join()
         hears.close()
+        for number, before in handlers.items():  # now that no more are sent
+            signal.signal(number, before)
 
 
 class _Reading:
     """A line that is being read by the main thread."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._goes_on = True
         self._over = threading.Event()
 
@@ -93,24 +123,33 @@ class _Reading:
         """Ends the reading, once: a signal's handler."""
         if self._goes_on:
             self._goes_on = False
-            raise KeyboardInterrupt
+            raise Abandoned if number == signal.SIGUSR1 else KeyboardInterrupt
 
     def end(self) -> None:
         """From now on nothing is sent."""
-        with self._lock:
-            self._goes_on = False
+        self._goes_on = False
         self._over.set()
 
     def insist(self, hears: socket.socket) -> None:
         """Sends a Ctrl-C again that did not end the reading."""
-        while hears.recv(1):
-            while not self._over.wait(_AGAIN_AFTER):
-                with self._lock:
-                    if self._goes_on:
-                        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        while sent := hears.recv(1):
+            if sent[0] == signal.SIGINT:
+                _send_until(self._over, signal.SIGINT)
+
+
+def _send_until(over: threading.Event, number: signal.Signals) -> None:
+    """Sends a signal to the main thread, again and again."""
+    main = threading.main_thread().ident or 0
+    while not over.wait(_AGAIN_AFTER):
+        signal.pthread_kill(main, number)
+
+
+def _let_it_be(number: int, frame: FrameType | None) -> None:
+    """Takes a signal that comes between two lines."""
 
 
 _AGAIN_AFTER: Final = 0.1  # seconds
+_LOOK_EVERY: Final = 1.0
 
 with suppress(ImportError):
     importlib.import_module("readline")  # `input` takes up editing and history from it

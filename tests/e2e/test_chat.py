@@ -153,9 +153,7 @@ async def test_a_conversation_is_gone_on_with_where_it_was_left(own: Processes) 
     leave(again)
 
 
-async def test_a_service_that_runs_is_talked_to_and_what_others_decide_is_told(
-    own: Processes,
-) -> None:
+async def test_a_question_that_is_settled_elsewhere_is_not_waited_for(own: Processes) -> None:
     served = await own.serve()
     chat = own.at_a_terminal("chat", "shop", "--thread", "counter", url=served.url)
     chat.answers(("you:", "refund A-1 20"))
@@ -163,11 +161,22 @@ async def test_a_service_that_runs_is_talked_to_and_what_others_decide_is_told(
     async with served.api() as api:
         (pause,) = (await api.get("/pauses", status="open"))["items"]
         await api.decided(pause, {"approved": False, "by": "maria", "feedback": "no"})
-    chat.types("y")
-    chat.sees("This pause was decided before")
     chat.sees("rejected by maria")
     chat.sees("Tool error: the call was rejected by maria: no")
     leave(chat)
+
+
+async def test_a_run_that_goes_on_is_left_to_the_service(own: Processes) -> None:
+    served = await own.serve()
+    chat = own.at_a_terminal("chat", "shop", "--thread", "counter", url=served.url)
+    chat.answers(("you:", "wait 3"))
+    chat.sees("· wait")
+    chat.presses("c")
+    chat.sees("a service goes on with it")
+    assert chat.exit_code() == ExitCode.INTERRUPTED
+    again = own.at_a_terminal("chat", "shop", "--thread", "counter", url=served.url)
+    again.sees("shop: waited 3 seconds")
+    leave(again)
 
 
 async def test_what_cannot_be_talked_to_is_one_line(own: Processes) -> None:

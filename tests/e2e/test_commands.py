@@ -188,3 +188,38 @@ async def test_nothing_is_coloured_where_nobody_looks_or_where_it_is_not_wanted(
     plain = own.at_a_terminal("describe", "shop", no_color="1")
     assert plain.exit_code() == ExitCode.DONE
     assert "\x1b[3" not in plain.said
+
+
+async def test_a_shell_completes_commands_and_the_ids_of_what_waits(
+    own: Processes, tmp_path: Path
+) -> None:
+    served = await own.serve()
+    async with served.api() as api:
+        pause = (await api.started("shop", "refund A-1 20"))["pause"]["id"]
+    for words, offered in (("signoff de", ["describe", "decide"]), ("signoff decide pau", [pause])):
+        environment = {
+            "_SIGNOFF_COMPLETE": "complete_bash",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(words.count(" ")),
+        }
+        folder = tmp_path / offered[0]
+        folder.mkdir()
+        with processes(folder, workflows=SHOP, environment=environment) as shell:
+            assert (await shell.command(url=served.url)).said.split() == offered
+
+
+async def test_describe_asks_a_service_where_that_is_wanted(own: Processes) -> None:
+    served = await own.serve()
+    described = await own.command("describe", "shop", "--url", served.url, workflows="nothing:here")
+    assert described.said.startswith("shop 2.1.0 ")
+    unknown = await own.command("describe", "shoop", "--url", served.url)
+    assert await unknown.exit_code() == ExitCode.TOO_LATE
+
+
+async def test_what_a_model_wrote_cannot_rewrite_what_an_approver_reads(own: Processes) -> None:
+    served = await own.serve()
+    async with served.api() as api:
+        run = await api.started("shop", "refund A\u202e1\x1b[2K 20")
+    shown = own.at_a_terminal("pauses", run["pause"]["id"], url=served.url)
+    assert shown.exit_code() == ExitCode.DONE
+    assert "A⟨U+202E⟩1⟨U+001B⟩[2K" in shown.said

@@ -1,5 +1,6 @@
 """Workflows to talk to: a clerk who asks in the terminal, and a desk whose steps ask everything that steps can."""
 
+import asyncio
 from typing import Annotated
 
 from pydantic import BaseModel, Field
@@ -55,6 +56,13 @@ async def count(drawer: int) -> int:
     raise NotImplementedError
 
 
+@tool
+async def wait(seconds: int) -> str:
+    """Waits."""
+    await asyncio.sleep(seconds)
+    return f"waited {seconds} seconds"
+
+
 def _answer(request: ModelRequest) -> Reply:
     last = request.messages[-1]
     match last.text.split() if last.role == "user" else ():
@@ -65,6 +73,8 @@ def _answer(request: ModelRequest) -> Reply:
             return call_tools(one, one)
         case ["wrap", order]:
             return call_tool(wrap, order=order)
+        case ["wait", seconds]:
+            return call_tool(wait, seconds=int(seconds))
         case ["count", drawer]:
             return call_tool(count, drawer=int(drawer))
         case _:
@@ -76,7 +86,7 @@ clerk = Agent(
     description="Serves at the counter",
     prompt="Serve.",
     model=ScriptedModel(_answer),
-    tools=[refund, wrap, count],
+    tools=[refund, wrap, wait, count],
     limits=Limits(tool_calls=8),
 )
 shop = Workflow(
