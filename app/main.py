@@ -29,6 +29,7 @@ from app.domain.ids import new_worker_id
 from app.domain.ledger import Price
 from app.engine.models import Prices
 from app.engine.program import Program
+from app.lifecycle import api_keys
 from app.lifecycle.catalog import Catalog
 from app.lifecycle.following import Followers
 from app.lifecycle.hands import Hands
@@ -49,7 +50,12 @@ class Role:
 
     works: bool = True
     base_url: str = ""
-    is_open_on_loopback: bool = False
+    host: str | None = None
+
+    @property
+    def is_on_loopback(self) -> bool:
+        """Whether only this machine reaches it."""
+        return self.host is not None and is_loopback(self.host)
 
 
 @asynccontextmanager
@@ -68,18 +74,22 @@ async def running(
         prices = _prices(settings)
         workflows = load_workflows(settings.workflows)
         programs = [Program(each, prices=prices) for each in workflows]
-    endpoints, unaddressed = _endpoints(settings, programs)
     async with AsyncExitStack() as ending:
         database = await _database(settings, ending)
+        is_open = await _is_open(settings, role, database)
+        endpoints, unaddressed = _endpoints(settings, programs, is_open=is_open)
         hints = Hints(database)
         site = Site(
             database=database,
             catalog=Catalog(programs, unaddressed=unaddressed),
             hands=Hands(new_worker_id(), settings.worker_concurrency),
             followers=Followers(database, hints.tell),
-            notifier=await _notifier(settings, role, endpoints, ending),
+            notifier=await _notifier(
+                settings, endpoints, ending, loopback=is_open and role.is_on_loopback
+            ),
             base_url=settings.base_url or role.base_url,
             lease_seconds=settings.lease_seconds,
+            is_open=is_open,
             tell_others=hints.tell,
         )
         await _keep(_leave(site, stopping), ending)
@@ -128,6 +138,24 @@ async def connected(settings: Settings) -> AsyncGenerator[Database]:
         yield await _database(settings, ending)
 
 
+async def _is_open(settings: Settings, role: Role, database: Database) -> bool:
+    """Whether nobody is asked who they are: as the settings say, else as long as no key was ever made.
+
+    Nobody serves an open service to a network without saying so.
+    """
+    if settings.auth is not None:
+        return settings.auth == "off"
+    if await api_keys.is_any(database):
+        return False
+    if role.host is not None and not role.is_on_loopback:
+        raise WrongSetting(
+            f"Listening on {role.host} would let everybody who reaches it start and decide runs: listen on "
+            "127.0.0.1, or ask for keys (SIGNOFF_AUTH=keys, signoff keys create), or set SIGNOFF_AUTH=off "
+            "if something in front of it keeps watch."
+        )
+    return True
+
+
 async def _database(settings: Settings, ending: AsyncExitStack) -> Database:
     url = await ending.enter_async_context(database_of(settings))
     if not settings.database_url:
@@ -142,10 +170,10 @@ async def _database(settings: Settings, ending: AsyncExitStack) -> Database:
 
 
 async def _notifier(
-    settings: Settings, role: Role, endpoints: dict[str, Endpoint], ending: AsyncExitStack
+    settings: Settings, endpoints: dict[str, Endpoint], ending: AsyncExitStack, *, loopback: bool
 ) -> Notifier:
     networks = parse_networks(settings.allowed_networks)
-    if role.is_open_on_loopback:
+    if loopback:
         networks = (*networks, *LOOPBACK)
     client = guarded_client(AddressGuard(resolver=SystemResolver(), allowed=networks))
     ending.push_async_callback(client.aclose)
@@ -161,9 +189,12 @@ def _secrets(setting: str, texts: Sequence[str]) -> tuple[SigningSecret, ...]:
 
 
 def _endpoints(
-    settings: Settings, programs: Sequence[Program]
+    settings: Settings, programs: Sequence[Program], *, is_open: bool
 ) -> tuple[dict[str, Endpoint], frozenset[str]]:
-    """The addresses of the callback channels in use, and the channels that have none."""
+    """The addresses of the callback channels in use, and the channels that have none.
+
+    Raises `WrongSetting` for the latter where the service is not open: somebody counts on being told.
+    """
     endpoints: dict[str, Endpoint] = {}
     unaddressed: set[str] = set()
     for program in programs:
@@ -174,6 +205,10 @@ def _endpoints(
             if found := settings.channel(channel.name):
                 secrets = _secrets(f"{prefix}__SECRETS", found.secrets)
                 endpoints[channel.name] = Endpoint(url=found.url, secrets=secrets)
+            elif not is_open:
+                raise WrongSetting(
+                    f"The channel {channel.name!r} has no address: set {prefix}__URL."
+                )
             elif channel.name not in unaddressed:
                 unaddressed.add(channel.name)
                 log.warning(
@@ -241,15 +276,6 @@ def _load_workflow(name: str) -> Workflow:
     if not isinstance(found, Workflow):
         raise WrongSetting(f"SIGNOFF_WORKFLOWS: {name!r} is no Workflow.")
     return found
-
-
-def check_open(settings: Settings, host: str) -> None:
-    """Nobody serves an open service to a network without saying so."""
-    if settings.auth is None and not is_loopback(host):
-        raise WrongSetting(
-            f"Listening on {host} would let everybody who reaches it start and decide runs: "
-            "listen on 127.0.0.1, or set SIGNOFF_AUTH=off if something in front of it keeps watch."
-        )
 
 
 def configure_logging(level: str) -> None:

@@ -50,7 +50,7 @@ class Settings(BaseSettings):
 
     workflows: Annotated[list[str], NoDecode] = []
     data_dir: Path = Path(".signoff")
-    auth: Literal["off"] | None = None
+    auth: Literal["keys", "off"] | None = None
     base_url: str | None = None
 
     channels: dict[str, ChannelSettings] = {}

@@ -34,6 +34,7 @@ async def site_over(
     *,
     works: bool = True,
     lease_seconds: float = 10,
+    is_open: bool = True,
 ) -> AsyncGenerator[Site]:
     """A process of the service without its API; without a worker it only takes requests."""
     programs = [Program(each) for each in workflows]
@@ -53,6 +54,7 @@ async def site_over(
         notifier=Notifier({}, WebhookSender(client)),
         base_url="http://signoff.test",
         lease_seconds=lease_seconds,
+        is_open=is_open,
     )
     stopping = asyncio.Event()
     worker = asyncio.create_task(Worker(site, drain_seconds=5).run(stopping)) if works else None
@@ -100,10 +102,13 @@ class Service:
 
 @asynccontextmanager
 async def service(
-    database_url: str, workflows: Sequence[Workflow], **options: Any
+    database_url: str, workflows: Sequence[Workflow], *, is_open: bool = True, **options: Any
 ) -> AsyncGenerator[Service]:
     """Both, with a worker."""
-    async with site_over(database_url, workflows) as site, serving(site, **options) as client:
+    async with (
+        site_over(database_url, workflows, is_open=is_open) as site,
+        serving(site, **options) as client,
+    ):
         yield Service(site=site, client=client)
 
 

@@ -22,6 +22,7 @@ from app.api import (
     workflows,
 )
 from app.api.access import Access
+from app.api.auth import Authentication, SignIn
 from app.api.intake import Intake
 from app.api.stream import HEARTBEAT_SECONDS
 from app.api.stream import MEDIA_TYPE as EVENT_STREAM
@@ -69,6 +70,7 @@ def application(
     api.state.site = site
     api.state.heartbeat_seconds = heartbeat_seconds
     api.add_middleware(Intake, max_body_bytes=max_body_bytes)
+    api.add_middleware(Authentication, sign_in=SignIn(site))
     if cors_origins:
         api.add_middleware(
             CORSMiddleware,

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.api import schemas
-from app.api.auth import Caller
+from app.api.auth import Auditor
 from app.api.documented import answers
 from app.api.ids import ID_PATTERN
 from app.api.paging import PageQuery, listing
@@ -36,7 +36,7 @@ class AuditQuery(PageQuery):
     "/audit", responses=answers({200: (schemas.AuditList, "A page of the audit.", ("Link",))})
 )
 async def list_audit_rows(
-    request: Request, site: Served, caller: Caller, query: Annotated[AuditQuery, Query()]
+    request: Request, site: Served, caller: Auditor, query: Annotated[AuditQuery, Query()]
 ) -> Response:
     """Lists the audit over all threads, newest first, those that were deleted among them."""
     equal = query.model_dump(

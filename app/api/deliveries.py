@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from app.api import schemas
 from app.api.answers import JsonResponse, replayed
-from app.api.auth import Caller
+from app.api.auth import Courier
 from app.api.documented import answers
 from app.api.idempotency import OnceOnly
 from app.api.ids import ID_PATTERN, DeliveryPath
@@ -36,7 +36,7 @@ class DeliveryQuery(PageQuery):
     responses=answers({200: (schemas.DeliveryList, "A page of deliveries.", ("Link",))}),
 )
 async def list_deliveries(
-    request: Request, site: Served, caller: Caller, query: Annotated[DeliveryQuery, Query()]
+    request: Request, site: Served, caller: Courier, query: Annotated[DeliveryQuery, Query()]
 ) -> Response:
     """Lists deliveries over all runs, newest first."""
     filters = query.model_dump(exclude={"limit", "cursor"}, exclude_none=True)
@@ -47,7 +47,7 @@ async def list_deliveries(
     "/deliveries/{delivery_id}",
     responses=answers({200: (schemas.Delivery, "The delivery.", ())}, 404),
 )
-async def get_delivery(site: Served, caller: Caller, delivery_id: DeliveryPath) -> Response:
+async def get_delivery(site: Served, caller: Courier, delivery_id: DeliveryPath) -> Response:
     """Gives one delivery with its attempts."""
     return JsonResponse(await read.delivery(site, caller, delivery_id))
 
@@ -63,7 +63,7 @@ async def get_delivery(site: Served, caller: Caller, delivery_id: DeliveryPath) 
 )
 async def retry_delivery(
     site: Served,
-    caller: Caller,
+    caller: Courier,
     key: OnceOnly,
     delivery_id: DeliveryPath,
     body: schemas.Empty | None = None,

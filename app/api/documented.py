@@ -10,7 +10,8 @@ from app.api.schemas import Problem
 Responses: TypeAlias = dict[int | str, dict[str, Any]]
 
 _PROBLEMS: Final[Mapping[int, str]] = {
-    403: "The caller may not do this: `requester_may_not_approve`.",
+    401: "Nobody is known by the credential: `unauthenticated`, `invalid_credential`.",
+    403: "The caller may not do this.",
     404: "There is no such thing: `not_found`.",
     409: "It does not fit what is so by now.",
     412: "The decision is about something else than what the pause shows: `digest_mismatch`.",
@@ -20,7 +21,7 @@ _PROBLEMS: Final[Mapping[int, str]] = {
     503: "Postgres cannot be reached; nothing is known to have been written: try again.",
 }
 _BODY: Final = (413, 415)
-_EVERYWHERE: Final = (422, 503)
+_EVERYWHERE: Final = (401, 403, 422, 503)
 _HEADERS: Final[Mapping[str, str]] = {
     "Location": "The path of what was made, or of what to look at again.",
     "Retry-After": "Seconds after which to look again.",
@@ -34,18 +35,19 @@ def answers(
     good: Mapping[int, tuple[type[BaseModel] | None, str, tuple[str, ...]]],
     *problems: int,
     conflicts: tuple[str, ...] = (),
+    refusals: tuple[str, ...] = (),
     takes_body: bool = False,
 ) -> Responses:
     """The answers of a route: the good ones with model, words and headers; then problems by status.
 
-    `conflicts` are the codes that a 409 can have. What every route can answer is added.
+    `conflicts` are the codes that a 409 can have, `refusals` those of a 403 beside `missing_scope`. What every route can answer is added.
     """
     documented: Responses = {status: _good(*each) for status, each in good.items()}
     others = [*problems, *(_BODY if takes_body else ()), *_EVERYWHERE]
     for status in sorted({*others, *((409,) if conflicts else ())}):
         words = _PROBLEMS[status]
-        if status == 409:
-            words += " Codes: " + ", ".join(f"`{code}`" for code in conflicts) + "."
+        if codes := {403: ("missing_scope", *refusals), 409: conflicts}.get(status):
+            words += " Codes: " + ", ".join(f"`{code}`" for code in codes) + "."
         documented[status] = {"model": Problem, "description": words}
     return documented
 

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.api import schemas
-from app.api.auth import Caller
+from app.api.auth import Reader
 from app.api.documented import Responses, answers
 from app.api.ids import ID_PATTERN, RunPath, ThreadPath
 from app.api.problems import pointing_into
@@ -68,7 +68,7 @@ def _streams(description: str, *problems: int, also: Responses | None = None) ->
 async def run_events(
     request: Request,
     site: Served,
-    caller: Caller,
+    caller: Reader,
     thread_id: ThreadPath,
     run_id: RunPath,
     last_event_id: _AfterEvent = None,
@@ -90,7 +90,7 @@ async def run_events(
 async def tenant_events(
     request: Request,
     site: Served,
-    caller: Caller,
+    caller: Reader,
     types: _Types = None,
     last_event_id: _AfterPlace = None,
 ) -> Response:

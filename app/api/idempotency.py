@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import Depends, Header
 from starlette.requests import Request
 
+from app.api.auth import principal_in
 from app.api.intake import body_of
 from app.domain.json import sha256
 from app.lifecycle.keys import Key
@@ -30,6 +31,8 @@ async def key(request: Request, idempotency_key: _Header = None) -> Key | None:
     if idempotency_key is None:
         return None
     asked = [request.method, request.url.path, body_of(request.scope)]
+    if name := principal_in(request.scope).name:  # a vote of somebody else is another request
+        asked.append(name)
     return Key(key=idempotency_key, request=sha256(asked))
 
 

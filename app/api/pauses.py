@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from app.api import schemas
 from app.api.answers import JsonResponse, replayed
-from app.api.auth import Caller
+from app.api.auth import Operator, Reader
 from app.api.documented import answers
 from app.api.idempotency import OnceOnly
 from app.api.ids import ID_PATTERN, PausePath
@@ -40,7 +40,7 @@ class PauseQuery(PageQuery):
     "/pauses", responses=answers({200: (schemas.PauseList, "A page of pauses.", ("Link",))})
 )
 async def list_pauses(
-    request: Request, site: Served, caller: Caller, query: Annotated[PauseQuery, Query()]
+    request: Request, site: Served, caller: Reader, query: Annotated[PauseQuery, Query()]
 ) -> Response:
     """Lists pauses over all runs, the longest waiting first."""
     filters = query.model_dump(exclude={"limit", "cursor"}, exclude_none=True)
@@ -48,7 +48,7 @@ async def list_pauses(
 
 
 @router.get("/pauses/{pause_id}", responses=answers({200: (schemas.Pause, "The pause.", ())}, 404))
-async def get_pause(site: Served, caller: Caller, pause_id: PausePath) -> Response:
+async def get_pause(site: Served, caller: Reader, pause_id: PausePath) -> Response:
     """Gives one pause. Looking at it decides nothing."""
     return JsonResponse(await read.pause(site, caller, pause_id))
 
@@ -69,7 +69,7 @@ async def get_pause(site: Served, caller: Caller, pause_id: PausePath) -> Respon
     ),
 )
 async def extend_pause(
-    site: Served, caller: Caller, key: OnceOnly, pause_id: PausePath, body: schemas.Extension
+    site: Served, caller: Operator, key: OnceOnly, pause_id: PausePath, body: schemas.Extension
 ) -> Response:
     """Moves the deadline of an open pause, with the reminder and the escalation before it."""
     work = extend(site, caller, pause_id, body.expires_at, via=API, key=key)

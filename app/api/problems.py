@@ -52,6 +52,18 @@ class HeadersTooLarge(SignoffError):
     code = "headers_too_large"
 
 
+class NotSignedIn(SignoffError):
+    """A request that does not say who makes it."""
+
+    code = "unauthenticated"
+
+
+class BadCredential(SignoffError):
+    """A credential that is unknown, revoked or expired; which of them is told to nobody."""
+
+    code = "invalid_credential"
+
+
 class NotReady(SignoffError):
     """This process can take no requests for now."""
 
@@ -59,6 +71,8 @@ class NotReady(SignoffError):
 
 
 _STATUS_OF_CODE: Mapping[str, int] = {
+    NotSignedIn.code: 401,
+    BadCredential.code: 401,
     "digest_mismatch": 412,
     "store_unavailable": 503,
     NotReady.code: 503,
@@ -109,11 +123,20 @@ class ProblemResponse(Response):
         if errors := [_field(each) for each in fields][:MAX_FIELDS]:
             problem["errors"] = errors
         own = {"cache-control": "no-store"}
+        if status == HTTPStatus.UNAUTHORIZED:
+            own["www-authenticate"] = _CHALLENGES[code]
         if status == HTTPStatus.SERVICE_UNAVAILABLE:
             own["retry-after"] = str(RETRY_AFTER_SECONDS)
         super().__init__(
             orjson.dumps(problem, default=str), status, headers={**own, **(headers or {})}
         )
+
+
+# RFC 6750, section 3: an error is named only where there was a credential.
+_CHALLENGES: Mapping[str, str] = {
+    NotSignedIn.code: "Bearer",
+    BadCredential.code: 'Bearer error="invalid_token"',
+}
 
 
 def _field(error: FieldError) -> dict[str, str]:

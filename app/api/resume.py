@@ -7,7 +7,7 @@ from fastapi import APIRouter, Header
 from starlette.responses import Response
 
 from app.api import schemas
-from app.api.auth import Caller
+from app.api.auth import Decider
 from app.api.documented import answers
 from app.api.idempotency import OnceOnly
 from app.api.ids import ThreadPath, is_id
@@ -47,9 +47,9 @@ IfMatch = Annotated[
                 ("Location", "Retry-After", "Preference-Applied", "Idempotency-Replayed"),
             ),
         },
-        403,
         404,
         412,
+        refusals=("requester_may_not_approve", "not_an_approver", "may_not_act_as"),
         conflicts=(
             "pause_decided",
             "pause_expired",
@@ -63,7 +63,7 @@ IfMatch = Annotated[
 )
 async def resume_thread(
     site: Served,
-    caller: Caller,
+    caller: Decider,
     key: OnceOnly,
     patience: Waiting,
     thread_id: ThreadPath,
@@ -82,7 +82,7 @@ async def resume_thread(
     )
     with pointing_into("/decision"):
         work = decide(site, caller, request, key=key)
-        return await accepted(site, work, patience, status=200)
+        return await accepted(site, caller, work, patience, status=200)
 
 
 def _digest(if_match: str | None) -> str | None:

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from app.api import schemas
 from app.api.answers import JsonResponse, replayed
-from app.api.auth import Caller
+from app.api.auth import Reader, Starter
 from app.api.documented import answers
 from app.api.idempotency import OnceOnly
 from app.api.ids import RunPath, ThreadPath, is_id
@@ -55,7 +55,7 @@ _PENDING = (
 )
 async def start_run(
     site: Served,
-    caller: Caller,
+    caller: Starter,
     key: OnceOnly,
     patience: Waiting,
     thread_id: Annotated[ThreadId, Path(description="The thread.")],
@@ -64,7 +64,7 @@ async def start_run(
     """Starts a run and waits until it is settled: paused or ended."""
     request = _start_request(caller, thread_id, body)
     work = start(site, caller, request, run_id=new_run_id(), key=key)
-    return await accepted(site, work, patience, status=201)
+    return await accepted(site, caller, work, patience, status=201)
 
 
 def _start_request(caller: Principal, thread_id: ThreadId, body: schemas.NewRun) -> StartRequest:
@@ -108,7 +108,7 @@ def _callback(callback: schemas.Callback | None) -> Json:
 async def list_runs(
     request: Request,
     site: Served,
-    caller: Caller,
+    caller: Reader,
     thread_id: ThreadPath,
     query: Annotated[PageQuery, Query()],
 ) -> Response:
@@ -123,11 +123,11 @@ async def list_runs(
     ),
 )
 async def get_run(
-    site: Served, caller: Caller, thread_id: ThreadPath, run_id: RunPath, patience: Waiting
+    site: Served, caller: Reader, thread_id: ThreadPath, run_id: RunPath, patience: Waiting
 ) -> Response:
     """Gives one run as it is; with `Prefer: wait=N`, once it is settled, and with 202 if it is not by then."""
     run = RunRef(tenant=caller.tenant, thread_id=thread_id, run_id=run_id)
-    return await looked_at(site, run, patience)
+    return await looked_at(site, caller, run, patience)
 
 
 @router.post(
@@ -138,7 +138,7 @@ async def get_run(
 )
 async def cancel_run(
     site: Served,
-    caller: Caller,
+    caller: Starter,
     key: OnceOnly,
     thread_id: ThreadPath,
     run_id: RunPath,

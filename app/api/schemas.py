@@ -316,6 +316,9 @@ class PausePolicy(Answered):
     allow_requester: bool
 
 
+_SENT_BY = "Who sent it in the name of `by`, where that is somebody else."
+
+
 class Vote(Answered):
     """One of several decisions that a pause needs."""
 
@@ -323,6 +326,7 @@ class Vote(Answered):
     approved: bool
     at: datetime
     feedback: str | None
+    sent_by: str | None = Field(default=None, description=_SENT_BY)
 
 
 class Taken(Answered):
@@ -336,6 +340,7 @@ class Taken(Answered):
     override_output: Json = None
     feedback: str | None = None
     by: str
+    sent_by: str | None = Field(default=None, description=_SENT_BY)
     via: str = Field(description="The door it came in by.", examples=["api"])
     decided_at: datetime
 

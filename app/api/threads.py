@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from app.api import schemas
 from app.api.answers import JsonResponse, replayed
-from app.api.auth import Caller
+from app.api.auth import Reader, Starter
 from app.api.documented import answers
 from app.api.idempotency import OnceOnly
 from app.api.ids import ThreadPath
@@ -33,7 +33,7 @@ router = APIRouter(tags=["threads"])
     ),
 )
 async def create_thread(
-    site: Served, caller: Caller, key: OnceOnly, body: schemas.NewThread | None = None
+    site: Served, caller: Starter, key: OnceOnly, body: schemas.NewThread | None = None
 ) -> Response:
     """Makes a thread."""
     asked = body or schemas.NewThread()
@@ -52,7 +52,7 @@ async def create_thread(
     responses=answers({200: (schemas.ThreadList, "A page of threads.", ("Link",))}),
 )
 async def list_threads(
-    request: Request, site: Served, caller: Caller, query: Annotated[PageQuery, Query()]
+    request: Request, site: Served, caller: Reader, query: Annotated[PageQuery, Query()]
 ) -> Response:
     """Lists threads, newest first."""
     return listing(request, await read.list_threads(site, caller, query.page()))
@@ -61,7 +61,7 @@ async def list_threads(
 @router.get(
     "/threads/{thread_id}", responses=answers({200: (schemas.Thread, "The thread.", ())}, 404)
 )
-async def get_thread(site: Served, caller: Caller, thread_id: ThreadPath) -> Response:
+async def get_thread(site: Served, caller: Reader, thread_id: ThreadPath) -> Response:
     """Gives one thread."""
     return JsonResponse(read.thread_view(await read.thread(site, caller, thread_id)))
 
@@ -75,7 +75,7 @@ async def get_thread(site: Served, caller: Caller, thread_id: ThreadPath) -> Res
         conflicts=("thread_busy", "thread_paused"),
     ),
 )
-async def delete_thread(site: Served, caller: Caller, thread_id: ThreadPath) -> Response:
+async def delete_thread(site: Served, caller: Starter, thread_id: ThreadPath) -> Response:
     """Deletes a thread with all its runs; one with an unfinished run stays."""
     await whole(threads.delete(site, caller, thread_id))
     return Response(status_code=204)

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, TypeVar
 from fastapi import Depends, Header
 
 from app.api.answers import JsonResponse, replayed
+from app.domain.principal import Principal
 from app.domain.run import SETTLED, RunRef
 from app.lifecycle import read
 from app.lifecycle.read import View
@@ -66,7 +67,12 @@ Waiting = Annotated[Patience, Depends(patience)]
 
 
 async def accepted(
-    site: Site, work: Coroutine[Any, Any, Accepted], patience: Patience, *, status: int
+    site: Site,
+    caller: Principal,
+    work: Coroutine[Any, Any, Accepted],
+    patience: Patience,
+    *,
+    status: int,
 ) -> JsonResponse:
     """Does the work, waits for its run, and answers with it: `status` if it is settled, else 202.
 
@@ -74,7 +80,7 @@ async def accepted(
     """
     done = await whole(work)
     seconds = DEFAULT_SECONDS if patience.seconds is None else patience.seconds
-    view = await _settled(site, done.run, seconds)
+    view = await _settled(site, caller, done.run, seconds)
     headers = patience.headers | replayed(done.is_replay)
     if view["status"] in SETTLED:
         location = {"Location": path_of(view)} if status == 201 else {}
@@ -82,11 +88,11 @@ async def accepted(
     return _pending(view, headers)
 
 
-async def looked_at(site: Site, run: RunRef, patience: Patience) -> JsonResponse:
+async def looked_at(site: Site, caller: Principal, run: RunRef, patience: Patience) -> JsonResponse:
     """A run as it is, or, for a caller who says how long to wait, once it is settled."""
     if not patience.seconds:
-        return JsonResponse(await _settled(site, run, 0), headers=patience.headers)
-    view = await _settled(site, run, patience.seconds)
+        return JsonResponse(await _settled(site, caller, run, 0), headers=patience.headers)
+    view = await _settled(site, caller, run, patience.seconds)
     if view["status"] in SETTLED:
         return JsonResponse(view, headers=patience.headers)
     return _pending(view, patience.headers)
@@ -102,9 +108,9 @@ def path_of(view: View) -> str:
     return f"/threads/{view['thread_id']}/runs/{view['id']}"
 
 
-async def _settled(site: Site, run: RunRef, seconds: float) -> View:
+async def _settled(site: Site, caller: Principal, run: RunRef, seconds: float) -> View:
     with site.waiters.expecting(run.run_id) as woken:
-        return await read.settled_run(site, run, woken, seconds=seconds)
+        return await read.settled_run(site, caller, run, woken, seconds=seconds)
 
 
 async def whole(work: Coroutine[Any, Any, _T]) -> _T:

@@ -5,7 +5,7 @@ from starlette.responses import Response
 
 from app.api import schemas
 from app.api.answers import JsonResponse
-from app.api.auth import Caller
+from app.api.auth import Reader
 from app.api.documented import answers
 from app.api.ids import WorkflowPath
 from app.api.served import Served
@@ -15,7 +15,7 @@ router = APIRouter(tags=["workflows"])
 
 
 @router.get("/workflows", responses=answers({200: (schemas.WorkflowList, "All of them.", ())}))
-async def list_workflows(site: Served, caller: Caller) -> Response:
+async def list_workflows(site: Served, caller: Reader) -> Response:
     """Lists the workflows that are served here."""
     return JsonResponse({"items": read.workflows(site), "next": None})
 
@@ -23,6 +23,6 @@ async def list_workflows(site: Served, caller: Caller) -> Response:
 @router.get(
     "/workflows/{name}", responses=answers({200: (schemas.Workflow, "The workflow.", ())}, 404)
 )
-async def get_workflow(site: Served, caller: Caller, name: WorkflowPath) -> Response:
+async def get_workflow(site: Served, caller: Reader, name: WorkflowPath) -> Response:
     """Describes a workflow: its steps, agents, tools, limits, channels, schemas, and a graph."""
     return JsonResponse(read.workflow(site, name))

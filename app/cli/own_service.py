@@ -78,7 +78,7 @@ class _Inside:
 
     async def _serve(self) -> None:
         stopping = asyncio.Event()
-        async with running(self._settings, Role(is_open_on_loopback=True), stopping) as site:
+        async with running(self._settings, Role(host="127.0.0.1"), stopping) as site:
             config = uvicorn.Config(
                 application(site, max_body_bytes=self._settings.max_body_bytes),
                 uds=str(self.path),

@@ -11,8 +11,9 @@ import uvicorn
 
 from app.cli.process import on_stop, run
 from app.errors import SignoffError
-from app.main import Role, application, check_open, configure_logging, running
-from app.settings import Settings, is_loopback
+from app.lifecycle.site import Site
+from app.main import Role, application, configure_logging, running
+from app.settings import Settings
 
 command = typer.Typer(add_completion=False)
 
@@ -31,11 +32,10 @@ def serve(
 ) -> None:
     """Serves the HTTP API, and runs workflows unless told not to."""
     settings = Settings.read()
-    check_open(settings, host)
     configure_logging(settings.log_level)
     listening = _listen(host, port)
     base_url = f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}"  # noqa: S104 - compared
-    role = Role(works=worker, base_url=base_url, is_open_on_loopback=is_loopback(host))
+    role = Role(works=worker, base_url=base_url, host=host)
     run(_serve(settings, role, listening))
 
 
@@ -59,7 +59,7 @@ async def _serve(settings: Settings, role: Role, listening: socket.socket) -> No
         )
         server = _Server(config)
         on_stop(lambda: _drain(server, stopping))
-        typer.echo(_welcome(site.base_url, role, [each.name for each in site.catalog.latest]))
+        typer.echo(_welcome(site, role, [each.name for each in site.catalog.latest]))
         await server.serve(sockets=[listening])
 
 
@@ -97,13 +97,11 @@ def _family(host: str) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
-def _welcome(base_url: str, role: Role, workflows: list[str]) -> str:
+def _welcome(site: Site, role: Role, workflows: list[str]) -> str:
+    base_url = site.base_url
     lines = [f"Signoff serves {', '.join(workflows)} on {base_url}; the inbox is {base_url}/inbox"]
-    if role.is_open_on_loopback:
-        lines.append(
-            "It is open: whoever reaches this machine's loopback may start and decide runs."
-        )
-    if "errands" in workflows:
+    lines.append(_who_may(site, role))
+    if site.is_open and "errands" in workflows:
         lines += [
             "Try it:",
             f"  curl -s {base_url}/threads/first/runs -H 'content-type: application/json' -d "
@@ -114,3 +112,13 @@ def _welcome(base_url: str, role: Role, workflows: list[str]) -> str:
             '\'{"pause_id": "PAUSE_ID", "decision": {"approved": true, "by": "me"}}\'',
         ]
     return "\n".join(lines)
+
+
+def _who_may(site: Site, role: Role) -> str:
+    if not site.is_open:
+        return "It asks for keys: `signoff keys create` makes one."
+    reached = "this machine's loopback" if role.is_on_loopback else "it"
+    return (
+        f"It is open: whoever reaches {reached} may start and decide runs, in any name; approvers "
+        "and groups are not checked."
+    )

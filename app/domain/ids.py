@@ -30,6 +30,10 @@ def new_delivery_id() -> DeliveryId:
     return DeliveryId(f"dlv_{_sortable_hex()}")
 
 
+def new_key_id() -> str:
+    return f"key_{_sortable_hex()}"
+
+
 def new_worker_id() -> str:
     return f"wrk_{_sortable_hex()}"
 

@@ -1,8 +1,10 @@
-"""Who makes a request, and where it comes from."""
+"""Who makes a request, where it comes from, and what they may do."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
+from app.domain.decision import MAX_BY, one_line
 from app.domain.ids import DEFAULT_TENANT, TenantId
 
 OPEN: Final = "open"
@@ -22,16 +24,33 @@ NOBODY: Final = Origin()
 """The origin of what the service does by itself."""
 
 
+class Scope(StrEnum):
+    """One thing that a credential lets its holder do; none of them implies another."""
+
+    RUNS_READ = "runs:read"  # see threads, runs, pauses, events and workflows
+    RUNS_WRITE = "runs:write"  # make and delete threads, start and cancel runs
+    DECISIONS_WRITE = "decisions:write"  # decide, in one's own name
+    DECISIONS_ACT_AS = "decisions:act_as"  # decide in the name of others
+    DELIVERIES = "deliveries"  # see notices, and send dead ones again
+    AUDIT = "audit"  # read the audit
+    ADMIN = "admin"  # move deadlines
+
+
+EVERYTHING: Final = frozenset(Scope)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Principal:
     """A caller. `name` is None while the service is open: then a decision names its decider itself.
 
-    `credential` says by what they are known, and never is the secret itself. `client` is the network address
-    that this request came from.
+    `credential` says by what they are known, and never is the secret itself: `key:<id>`, `jwt:<subject>`,
+    `open`. `client` is the network address that this request came from.
     """
 
     tenant: TenantId = DEFAULT_TENANT
     name: str | None = None
+    groups: frozenset[str] = frozenset()
+    scopes: frozenset[Scope] = EVERYTHING
     credential: str = OPEN
     client: str | None = None
     request_id: str | None = None
@@ -39,3 +58,26 @@ class Principal:
     @property
     def origin(self) -> Origin:
         return Origin(credential=self.credential, client=self.client, request_id=self.request_id)
+
+    def may(self, scope: Scope) -> bool:
+        """Whether the credential has the scope."""
+        return scope in self.scopes
+
+    def is_one_of(self, approvers: list[str], by: str) -> bool:
+        """Whether approvers of an ask name `by`, or a group of this principal, who sends it for them."""
+        return by in approvers or any(f"group:{group}" in approvers for group in self.groups)
+
+
+SYSTEM: Final = "system:"
+CHANNEL: Final = "channel:"
+RESERVED: Final = (SYSTEM, CHANNEL, "group:")
+"""How names begin that nobody can have: they say something else where approvers and deciders are named."""
+
+
+def wrong_name(name: str) -> str | None:
+    """What is wrong with the name of a principal, if anything."""
+    if not name or one_line(name, MAX_BY) != name:
+        return f"must be one line of 1 to {MAX_BY} printable characters"
+    if name.startswith(RESERVED):
+        return f"must not begin with {', '.join(RESERVED)}: these are the service's own"
+    return None

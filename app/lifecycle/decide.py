@@ -1,18 +1,18 @@
 """Decides a pause: the one door, whoever comes, and one statement that settles every race."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import cast
 
 from app.domain.audit import Actor
-from app.domain.decision import MAX_BY, InvalidDecision, Parsed, Verdict, one_line, parse
+from app.domain.decision import InvalidDecision, Parsed, parse
 from app.domain.ids import PauseId, RunId, ThreadId
 from app.domain.json import Json, check_json
 from app.domain.pause import PauseKind, PauseLevel, PauseStatus, Settled
 from app.domain.principal import NOBODY, Origin, Principal
 from app.domain.run import RunRef
 from app.engine.program import OpenPause
-from app.errors import Conflict, FieldError, Forbidden, Invalid, NotFound, SignoffError
+from app.errors import Conflict, Invalid, NotFound, SignoffError
+from app.lifecycle.deciders import Decider, check, claimed, decider_of, refuse_second_vote
 from app.lifecycle.hands import Slot, Work
 from app.lifecycle.keys import earlier
 from app.lifecycle.site import READY, Site, decided_hint
@@ -50,18 +50,6 @@ class PauseSuperseded(Conflict):
     code = "pause_superseded"
 
 
-class AlreadyVoted(Conflict):
-    """One vote is all that anybody has."""
-
-    code = "already_voted"
-
-
-class RequesterMayNotApprove(Forbidden):
-    """Somebody else than who asked for the run has to agree."""
-
-    code = "requester_may_not_approve"
-
-
 class DigestMismatch(Conflict):
     """The decision was about something else than what the pause shows."""
 
@@ -96,8 +84,9 @@ async def decide(
     """Takes a decision, once; it is a vote where the quorum wants several.
 
     Raises `PauseNotFound`; `PauseDecided`, `PauseExpired`, `PauseCancelled`, `PauseSuperseded`,
-    `AlreadyVoted`, `DigestMismatch`, `WorkflowIncompatible`; `RequesterMayNotApprove`; `InvalidDecision`,
-    which leaves the pause open; `IdempotencyMismatch`. A refused attempt is recorded.
+    `AlreadyVoted`, `DigestMismatch`, `WorkflowIncompatible`; `NotAnApprover`, `MayNotActAs`,
+    `RequesterMayNotApprove`; `InvalidDecision`, which leaves the pause open; `IdempotencyMismatch`. A
+    refused attempt is recorded.
     """
     if row := await earlier(site.database, principal.tenant, key):
         return _replayed(principal, request, row.resource)
@@ -112,7 +101,7 @@ async def decide(
         if row := await earlier(site.database, principal.tenant, key):
             return _replayed(principal, request, row.resource)
         if isinstance(error, SignoffError):
-            by = principal.name or _claimed(request.decision)
+            by = claimed(principal, request.decision)
             actor = Actor(by=by, via=request.via, origin=principal.origin)
             await pauses.refuse(site.database, pause, actor, code=error.code)
         raise
@@ -134,10 +123,8 @@ async def _settle(
             digest=pause.digest,
         )
     parsed = _parsed(pause, request.decision)
-    by = _decider(principal, parsed)
-    _refuse_second_vote(pause, by)
-    if isinstance(parsed.decision, Verdict):
-        _check_verdict(pause, parsed.decision, by)
+    decider = decider_of(principal, parsed)
+    check(site, principal, pause, decider, parsed)
     program = site.catalog.of(pause.fingerprint, workflow=pause.workflow)
     open_pause = OpenPause(
         kind=PauseKind(pause.kind),
@@ -146,7 +133,14 @@ async def _settle(
         secret=pause.secret,
         digest=pause.digest,
     )
-    return await program.settle(open_pause, parsed.decision, by=by, via=request.via)
+    settled = await program.settle(open_pause, parsed.decision, by=decider.by, via=request.via)
+    return _with_sender(settled, decider)
+
+
+def _with_sender(settled: Settled, decider: Decider) -> Settled:
+    if decider.sent_by is None:
+        return settled
+    return replace(settled, shown={**settled.shown, "sent_by": decider.sent_by})
 
 
 def refuse_closed(pause: PauseRow) -> None:
@@ -170,56 +164,6 @@ def _parsed(pause: PauseRow, decision: Json | Parsed) -> Parsed:
     except Invalid as error:
         raise InvalidDecision(error.message, fields=error.fields) from error
     return parse(PauseKind(pause.kind), decision)
-
-
-def _decider(principal: Principal, parsed: Parsed) -> str:
-    """Who decides: the caller where the service knows them, else the name that the decision gives."""
-    by = principal.name or parsed.by
-    if not by:
-        raise _wrong_by("who decides has to be named")
-    if principal.name is None and by.startswith(RESERVED):
-        raise _wrong_by(f"names that begin with {RESERVED!r} are the service's own")
-    return by
-
-
-def _claimed(decision: Json | Parsed) -> str | None:
-    """The name that a decision gives for who decides, whatever else is wrong with it."""
-    if isinstance(decision, Parsed):
-        return decision.by
-    by = cast("dict[str, Json]", decision).get("by") if isinstance(decision, dict) else None
-    named = one_line(by, MAX_BY) if isinstance(by, str) else ""
-    return None if named.startswith(RESERVED) else named or None
-
-
-RESERVED = "system:"
-
-
-def _wrong_by(message: str) -> InvalidDecision:
-    return _wrong("/by", message)
-
-
-def _wrong(pointer: str, message: str) -> InvalidDecision:
-    return InvalidDecision(
-        f"The decision cannot be taken: {message}.",
-        fields=[FieldError(pointer=pointer, message=message)],
-    )
-
-
-def _refuse_second_vote(pause: PauseRow, by: str) -> None:
-    if any(vote["by"] == by for vote in pause.votes):
-        raise AlreadyVoted(f"{by} has voted on this pause before.", pause_id=pause.id, by=by)
-
-
-def _check_verdict(pause: PauseRow, verdict: Verdict, by: str) -> None:
-    """Whether who decides may say so; several who agree must agree to the same."""
-    if pause.policy["quorum"] > 1 and (changed := verdict.changes):
-        raise _wrong(f"/{changed}", "others vote on what is shown: it cannot be changed")
-    is_own = by == pause.requested_by and not pause.policy["allow_requester"]
-    if verdict.approved and is_own:
-        raise RequesterMayNotApprove(
-            f"{by} asked for this run, so somebody else has to approve; rejecting is possible.",
-            pause_id=pause.id,
-        )
 
 
 async def take(
@@ -289,4 +233,4 @@ async def _refuse_lost(site: Site, pause: PauseRow, by: str) -> None:
     if now is None:
         raise PauseNotFound("There is no such pause in this thread.", pause_id=pause.id)
     refuse_closed(now)
-    _refuse_second_vote(now, by)
+    refuse_second_vote(now, by)

@@ -15,7 +15,8 @@ from app.domain.decision import Decision, Parsed
 from app.domain.delivery import MAX_ATTEMPTS, DeliveryStatus, wait_before
 from app.domain.ids import DeliveryId
 from app.domain.json import Json
-from app.domain.principal import Principal
+from app.domain.pause import PauseStatus
+from app.domain.principal import CHANNEL, Principal, Scope
 from app.errors import Conflict, SignoffError
 from app.lifecycle import read
 from app.lifecycle.decide import DecideRequest, decide
@@ -161,10 +162,10 @@ async def _tell(site: Site, delivery: DueDelivery) -> Told:
 
 async def _data(site: Site, delivery: DueDelivery) -> dict[str, Json]:
     """What a notice carries: the pause as it is now, its run, and its place among the thread's events."""
-    principal = Principal(tenant=delivery.run.tenant)
+    principal = _addressee(delivery)
     run = await read.run(site, principal, delivery.run.thread_id, delivery.run.run_id)
     pause = next((each for each in run["pauses"] if each["id"] == delivery.pause_id), None)
-    is_open = pause is not None and pause["you_may_decide"]
+    is_open = pause is not None and pause["status"] == PauseStatus.OPEN
     return {
         "event_sequence": delivery.event_sequence,
         "thread_id": run["thread_id"],
@@ -183,7 +184,6 @@ async def _decide_inline(
     """Takes the decision that came with the answer; what is wrong with it stays on the delivery."""
     if delivery.pause_id is None or delivery.channel is None:
         return "an answer to this notice decides nothing"
-    by = f"channel:{delivery.channel}"
     taken = decision
     if not isinstance(decision, dict):
         taken = Parsed(decision=cast("Decision", decision), by=None)
@@ -191,13 +191,21 @@ async def _decide_inline(
         thread_id=delivery.run.thread_id, pause_id=delivery.pause_id, decision=taken, via="webhook"
     )
     try:
-        principal = Principal(
-            tenant=delivery.run.tenant, name=by, credential=f"delivery:{delivery.id}"
-        )
-        await decide(site, principal, request)
+        await decide(site, _addressee(delivery), request)
     except SignoffError as error:
         return f"the decision in the answer was not taken: {error.code}"
     return None
+
+
+def _addressee(delivery: DueDelivery) -> Principal:
+    """Whom a notice is for: a channel decides in its own name, a run's callback only listens."""
+    if delivery.channel is None:
+        return Principal(tenant=delivery.run.tenant, scopes=frozenset(), credential="callback")
+    name = f"{CHANNEL}{delivery.channel}"
+    decides = frozenset({Scope.DECISIONS_WRITE})
+    return Principal(
+        tenant=delivery.run.tenant, name=name, scopes=decides, credential=f"delivery:{delivery.id}"
+    )
 
 
 async def _record(site: Site, delivery: DueDelivery, told: Told, error: str | None) -> None:

@@ -3,14 +3,15 @@
 import logging
 
 from app.domain.pause import Answer, Settled
+from app.domain.principal import SYSTEM
 from app.errors import SignoffError
-from app.lifecycle.decide import RESERVED, take
+from app.lifecycle.decide import take
 from app.lifecycle.site import Site
 from app.storage import deadlines
 
 log = logging.getLogger(__name__)
 
-DEADLINE = f"{RESERVED}deadline"
+DEADLINE = f"{SYSTEM}deadline"
 """Who decides when nobody did."""
 
 AT_ONCE = 100

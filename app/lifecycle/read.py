@@ -12,6 +12,7 @@ from app.domain.step import status_in_ended_run
 from app.errors import NotFound
 from app.lifecycle.cancel import RunNotFound
 from app.lifecycle.decide import PauseNotFound
+from app.lifecycle.deciders import may_decide
 from app.lifecycle.site import Site
 from app.lifecycle.start import ThreadNotFound
 from app.lifecycle.waiting import LOOK_AGAIN
@@ -34,17 +35,18 @@ async def run(site: Site, principal: Principal, thread_id: ThreadId, run_id: Run
     view = await reads.run(site.database, principal.tenant, thread_id, run_id)
     if view is None:
         raise RunNotFound("There is no such run in this thread.", run_id=run_id)
-    return run_view(view, site.base_url)
+    return run_view(view, site, principal)
 
 
-async def settled_run(site: Site, ref: RunRef, woken: asyncio.Event, *, seconds: float) -> View:
+async def settled_run(
+    site: Site, principal: Principal, ref: RunRef, woken: asyncio.Event, *, seconds: float
+) -> View:
     """One run, once it is paused or ended, or as it is when the time is up.
 
     `woken` was registered before whatever is waited for could happen.
     """
     clock = asyncio.get_running_loop().time
     ends = clock() + seconds
-    principal = Principal(tenant=ref.tenant)
     if site.hands.has(ref.run_id):
         await _wait(woken, min(seconds, LOOK_AGAIN))
     while True:
@@ -96,7 +98,9 @@ async def list_runs(site: Site, principal: Principal, thread_id: ThreadId, page:
     """The runs of a thread, newest first. Raises `ThreadNotFound`."""
     await thread(site, principal, thread_id)
     listed = await reads.list_runs(site.database, principal.tenant, thread_id, page)
-    return Listed(items=[run_view(item, site.base_url) for item in listed.items], next=listed.next)
+    return Listed(
+        items=[run_view(item, site, principal) for item in listed.items], next=listed.next
+    )
 
 
 async def pause(site: Site, principal: Principal, pause_id: PauseId) -> View:
@@ -104,7 +108,7 @@ async def pause(site: Site, principal: Principal, pause_id: PauseId) -> View:
     view = await reads.pause(site.database, principal.tenant, pause_id)
     if view is None:
         raise PauseNotFound("There is no such pause.", pause_id=pause_id)
-    return pause_view(view, site.base_url)
+    return pause_view(view, site, principal)
 
 
 async def list_pauses(
@@ -113,7 +117,7 @@ async def list_pauses(
     """Pauses over all runs, the longest waiting first."""
     listed = await reads.list_pauses(site.database, principal.tenant, filters, page)
     return Listed(
-        items=[pause_view(item, site.base_url) for item in listed.items], next=listed.next
+        items=[pause_view(item, site, principal) for item in listed.items], next=listed.next
     )
 
 
@@ -153,9 +157,9 @@ async def why_not_ready(site: Site) -> str | None:
         return "Postgres cannot be reached"
 
 
-def run_view(row: View, base_url: str) -> View:
+def run_view(row: View, site: Site, principal: Principal) -> View:
     """A run as callers see it."""
-    shown = [pause_view(each, base_url) for each in row["pauses"]]
+    shown = [pause_view(each, site, principal) for each in row["pauses"]]
     first_open = next((each for each in shown if each["status"] == PauseStatus.OPEN), None)
     return {
         "id": row["id"],
@@ -194,7 +198,7 @@ def _waiting_for(pause: View) -> str:
     return WAITING_FOR_APPROVAL if "verdict" in pause["allowed"] else WAITING_FOR_ANSWER
 
 
-def pause_view(row: View, base_url: str) -> View:
+def pause_view(row: View, site: Site, principal: Principal) -> View:
     """A pause as approvers see it: enough to show it and to answer it."""
     shown, policy, decision = row["shown"], row["policy"], row["decision"]
     return {
@@ -212,8 +216,8 @@ def pause_view(row: View, base_url: str) -> View:
         "votes": row["votes"],
         "requested_by": row["requested_by"],
         "metadata": row["metadata"],
-        "you_may_decide": row["status"] == PauseStatus.OPEN,
-        "resume_url": f"{base_url}/threads/{row['thread_id']}/resume",
+        "you_may_decide": may_decide(site, principal, row),
+        "resume_url": f"{site.base_url}/threads/{row['thread_id']}/resume",
         "opened_at": row["opened_at"],
         "expires_at": row["expires_at"],
         "escalated_to": row["escalated_to"],

@@ -18,7 +18,8 @@ from app.storage.database import Database
 class Site:
     """The database, the workflows served here, the worker's free slots, and who waits.
 
-    `tell_others` passes a hint to the other processes after a commit; `deliveries_due` and `runs_due` wake
+    `is_open` says that nobody is asked for a credential: then nobody's name is known, and approvers are not
+    checked. `tell_others` passes a hint to the other processes after a commit; `deliveries_due` and `runs_due` wake
     this process's own loops.
     """
 
@@ -29,6 +30,7 @@ class Site:
     notifier: Notifier
     base_url: str
     lease_seconds: float
+    is_open: bool = True
     tell_others: Callable[[str], None] = lambda hint: None
     waiters: Waiters = field(default_factory=Waiters)
     deliveries_due: asyncio.Event = field(default_factory=asyncio.Event)

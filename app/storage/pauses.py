@@ -74,7 +74,7 @@ _IS_ENOUGH = """not ($4::json->>'approved')::bool
                        or jsonb_array_length(p.votes) + 1 >= (p.policy->>'quorum')::int"""
 _VOTED = f"""votes = p.votes || jsonb_build_object(
         'by', $7::text, 'approved', ($4::json->>'approved')::bool, 'feedback', $4::json->>'feedback',
-        'at', clock_timestamp()),
+        'sent_by', $4::json->>'sent_by', 'at', clock_timestamp()),
       status = case when {_IS_ENOUGH} then 'decided' else p.status end,
       decision = case when {_IS_ENOUGH} then $4::json end,
       answer = case when {_IS_ENOUGH} then $5::json end,

@@ -402,3 +402,20 @@ idempotency_keys = _table(
     PrimaryKeyConstraint("tenant", "key"),
     Index("idempotency_keys_by_time", "created_at"),
 )
+
+# A credential of a principal, who may have several. The secret is shown once, when the key is made.
+api_keys = _table(
+    "api_keys",
+    _text("id"),
+    _text("tenant"),
+    _text("name"),  # the principal's
+    Column("digest", LargeBinary, nullable=False),  # SHA-256 of the secret
+    _json("groups", required=True),
+    _json("scopes", required=True),
+    _time("created_at", required=True),
+    _time("expires_at"),
+    _time("revoked_at"),
+    PrimaryKeyConstraint("id"),
+    UniqueConstraint("digest", name="api_keys_one_a_secret"),
+    Index("api_keys_by_name", "tenant", "name"),
+)

@@ -169,7 +169,7 @@ class Signoff:
     async def _settled(
         self, site: Site, workflow: Workflow, ref: RunRef, woken: asyncio.Event
     ) -> Run:
-        view = await read.settled_run(site, ref, woken, seconds=SECONDS)
+        view = await read.settled_run(site, Principal(), ref, woken, seconds=SECONDS)
         for script in self._scripts.values():
             if script.ran_out is not None:
                 raise script.ran_out

@@ -10,8 +10,9 @@ from app.authoring import Approval
 from app.channels import AutoApproveChannel, AutoRejectChannel
 from app.domain.ids import PauseId, ThreadId, new_run_id
 from app.domain.principal import Principal
-from app.lifecycle.decide import DecideRequest, RequesterMayNotApprove
+from app.lifecycle.decide import DecideRequest
 from app.lifecycle.decide import decide as take
+from app.lifecycle.deciders import RequesterMayNotApprove
 from app.lifecycle.site import Site
 from app.lifecycle.start import StartRequest, start
 from tests.serving import Service, decide, paused, service
@@ -67,6 +68,7 @@ async def test_an_approval_that_is_not_enough_leaves_the_run_paused(database_url
             "by": "ann",
             "approved": True,
             "feedback": "fine",
+            "sent_by": None,
             "at": None,
         }
         assert pause | {"votes": []} == run["pause"]

@@ -1,0 +1,127 @@
+"""API keys: 256 random bits that are shown once, and whose holder is known by their digest."""
+
+import re
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from hashlib import sha256
+from typing import Final
+
+from app.domain.ids import DEFAULT_TENANT, TenantId, new_key_id
+from app.domain.principal import Principal, Scope, wrong_name
+from app.errors import AuthoringError, NotFound
+from app.storage import api_keys
+from app.storage.api_keys import ApiKey, ListedKey
+from app.storage.api_keys import is_any as is_any
+from app.storage.api_keys import listed as listed
+from app.storage.database import Database
+
+PREFIX: Final = "sgk_"
+"""How a key begins, so that scanners of leaked secrets, and people, see what it is."""
+
+_KEY: Final = re.compile(re.escape(PREFIX) + r"[A-Za-z0-9_-]{43}")
+_PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@:-]{0,127}")
+
+
+class WrongKey(AuthoringError):
+    """A key that cannot be made as it was asked for."""
+
+    code = "wrong_key"
+
+
+class KeyNotFound(NotFound):
+    """There is no key of that name that could be revoked."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewKey:
+    """A key as an operator asks for it. Without `expires_in` it is good until it is revoked."""
+
+    name: str
+    tenant: TenantId = DEFAULT_TENANT
+    groups: tuple[str, ...] = ()
+    scopes: tuple[Scope, ...]
+    expires_in: timedelta | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MadeKey:
+    """A key with its secret, which nobody can be shown again."""
+
+    secret: str
+    listed: ListedKey
+
+
+@dataclass(frozen=True, kw_only=True)
+class Holder:
+    """Who holds a credential, and for how many seconds more at most; None if for ever."""
+
+    principal: Principal
+    seconds_left: float | None
+
+
+def is_key(credential: str) -> bool:
+    """Whether a credential has the form of a key."""
+    return _KEY.fullmatch(credential) is not None
+
+
+async def create(database: Database, new: NewKey) -> MadeKey:
+    """Makes a key. Raises `WrongKey`."""
+    _check(new)
+    secret = PREFIX + secrets.token_urlsafe(32)
+    key = ApiKey(
+        id=new_key_id(),
+        tenant=new.tenant,
+        name=new.name,
+        groups=new.groups,
+        scopes=new.scopes,
+    )
+    made = await api_keys.create(database, key, digest=_digest(secret), expires_in=new.expires_in)
+    return MadeKey(secret=secret, listed=made)
+
+
+async def holder_of(database: Database, secret: str) -> Holder | None:
+    """Who holds a key; None if there is none, or it is revoked or expired."""
+    found = await api_keys.find(database, _digest(secret))
+    if found is None:
+        return None
+    key = found.key
+    principal = Principal(
+        tenant=key.tenant,
+        name=key.name,
+        groups=frozenset(key.groups),
+        scopes=frozenset(scope for scope in Scope if scope in key.scopes),
+        credential=f"key:{key.id}",
+    )
+    return Holder(principal=principal, seconds_left=found.seconds_left)
+
+
+async def revoke(
+    database: Database, tenant: TenantId, name: str, *, key_id: str | None = None
+) -> Sequence[str]:
+    """Revokes the keys of a name, or the one of that id. Raises `KeyNotFound`."""
+    revoked = await api_keys.revoke(database, tenant, name, key_id=key_id)
+    if not revoked:
+        raise KeyNotFound(f"Tenant {tenant!r} has no such key of {name!r} to be revoked.")
+    return revoked
+
+
+def _digest(secret: str) -> bytes:
+    """Enough for 256 random bits: they cannot be guessed, however fast one can try."""
+    return sha256(secret.encode()).digest()
+
+
+def _check(new: NewKey) -> None:
+    if wrong := wrong_name(new.name):
+        raise WrongKey(f"The name {wrong}.")
+    for what, text in [("tenant", new.tenant), *(("group", each) for each in new.groups)]:
+        if not _PLAIN.fullmatch(text):
+            raise WrongKey(
+                f"The {what} {text!r} must be 1 to 128 of the letters A to Z, digits and '_.@:-', "
+                "and begin with a letter or a digit."
+            )
+    if not new.scopes:
+        raise WrongKey("A key without scopes could do nothing.")
+    if new.expires_in is not None and new.expires_in <= timedelta():
+        raise WrongKey("A key has to expire later than now.")
