@@ -118,6 +118,7 @@ class BranchEnded:
     said: Mapping[str, Json]
     secrets: Mapping[str, list[str]]
     decided: bool
+    stop_reason: str | None = None
 
 
 LineOutcome: TypeAlias = Asked | Held | Forked | BranchEnded | Ended | Failed | Cancelled

@@ -6,7 +6,7 @@ waits.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
@@ -81,7 +81,14 @@ class _Fork:
                 place: each for end in ends.values() for place, each in end.secrets.items()
             },
             "decided": any(end.decided for end in ends.values()),
+            **_stop_reason(ends.values()),
         }
+
+
+def _stop_reason(ends: Iterable[BranchEnded]) -> dict[str, Json]:
+    """Why a branch stopped before it was done, if one did."""
+    reasons = [end.stop_reason for end in ends if end.stop_reason is not None]
+    return {"stop_reason": reasons[0]} if reasons else {}
 
 
 class Lines:

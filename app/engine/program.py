@@ -195,6 +195,7 @@ class Program:
                     said=state.get("said", {}),
                     secrets=state.get("secrets", {}),
                     decided=bool(state.get("decided")),
+                    stop_reason=state.get("stop_reason"),
                 )
             case state:
                 return self._ended(drive, state)

@@ -102,6 +102,17 @@ async def fault_of(*scripted: Answer, **settings: Any) -> ModelError:
     return failed.value
 
 
+@pytest.mark.parametrize(
+    ("said", "cost"),
+    [(0.0125, Decimal("0.0125")), (0, Decimal(0)), (-1, None), ("free", None), (True, None)],
+)
+async def test_what_a_provider_says_that_an_answer_cost_is_believed(
+    said: object, cost: Decimal | None
+) -> None:
+    used = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15, "cost": said}
+    assert (await answer_to(says("Hello.", usage=used))).usage.cost == cost
+
+
 async def test_a_text_comes_back_with_what_it_took() -> None:
     used = {
         "prompt_tokens": 100,

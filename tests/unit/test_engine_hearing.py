@@ -7,6 +7,7 @@ from pydantic import BaseModel
 
 from app.authoring import (
     Agent,
+    Guards,
     Parallel,
     Reply,
     ScriptedModel,
@@ -153,3 +154,21 @@ async def test_a_secret_of_an_agent_before_is_not_heard_of_the_next_in_a_branch_
     assert audience.text(agent="middle") == "Oh, ***."
     assert audience.text(agent="second") == "So *** it is."
     assert done.steps["office/both/one"].shown_output == "So *** it is."
+
+
+def nothing_rude(answer: str) -> None: ...
+
+
+@pytest.mark.parametrize("where", ["answer", "output"])
+async def test_what_a_guardrail_has_to_read_first_is_heard_by_nobody(where: str) -> None:
+    guards = Guards(output=[nothing_rude] if where == "output" else [])
+    clerk = Agent(
+        "clerk",
+        prompt="",
+        model=ScriptedModel([reply_with("Rude words.")]),
+        before_answer=[nothing_rude] if where == "answer" else [],
+    )
+    served = Workflow("work", version="1", input=str, steps=[clerk], guards=guards)
+    audience = Audience()
+    assert (await run(served, audience=audience)).output == "Rude words."
+    assert audience.deltas == []

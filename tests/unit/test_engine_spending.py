@@ -181,6 +181,12 @@ async def test_a_model_that_chooses_the_way_is_not_asked_from_a_spent_budget() -
     assert asked == [0, 1]
 
 
+async def test_a_branch_that_stopped_says_so_for_the_run() -> None:
+    ended = await run(budgeted(Parallel("both", steps=[spender(*LOOKING), Step("shout", shout)])))
+    assert ended.output == {"assistant": STOPPED, "shout": "WORK"}
+    assert ended.ended.stop_reason == STOPPED
+
+
 # ── The ledger ───────────────────────────────────────────────────────────────────────────────────
 
 

@@ -8,6 +8,8 @@ What providers want back beside text and calls (reasoning, signatures) is kept i
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from math import isfinite
 from typing import Any, cast
 
 from langchain_core.messages import (
@@ -121,10 +123,10 @@ def text_of(message: AIMessage) -> str:
 
 
 def usage_of(message: AIMessage) -> Usage:
-    """The tokens an answer took; nought where the provider does not say."""
-    used = message.usage_metadata
+    """The tokens an answer took, nought where the provider does not say; and what it cost, where it does."""
+    used, cost = message.usage_metadata, _reported_cost(message)
     if used is None:
-        return Usage()
+        return Usage(cost=cost)
     details = cast("Mapping[str, int | None]", used.get("input_token_details", {}))
     # With a service tier in front of it where there is one: "priority_cache_read".
     cached = sum(count or 0 for key, count in details.items() if key.endswith("cache_read"))
@@ -132,7 +134,17 @@ def usage_of(message: AIMessage) -> Usage:
         input_tokens=used["input_tokens"],
         output_tokens=used["output_tokens"],
         cached_input_tokens=cached,
+        cost=cost,
     )
+
+
+def _reported_cost(message: AIMessage) -> Decimal | None:
+    """In US dollars, as OpenRouter and alike report it beside the tokens."""
+    said: object = message.response_metadata.get("token_usage")
+    cost = cast("dict[str, object]", said).get("cost") if isinstance(said, dict) else None
+    if not isinstance(cost, int | float) or isinstance(cost, bool):
+        return None
+    return Decimal(str(cost)) if isfinite(cost) and cost >= 0 else None
 
 
 def calls_of(message: AIMessage) -> tuple[AnsweredCall, ...]:
