@@ -3,13 +3,15 @@
 import asyncio
 import importlib
 import logging
+import socket
 import sys
-from collections.abc import AsyncGenerator, Coroutine, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Coroutine, Generator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
-import structlog
+import uvicorn
 from fastapi import FastAPI
 
 from app import api, inbox
@@ -39,9 +41,13 @@ from app.storage.database import Database
 from app.storage.embedded import EmbeddedPostgres
 from app.storage.hints import Hints
 from app.storage.migrate import migrate
+from app.watching import logs
+from app.watching.metrics import Metrics
 from app.worker import Worker
 
 log = logging.getLogger(__name__)
+
+configure_logging = logs.configure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,11 +96,13 @@ async def running(
             base_url=settings.base_url or role.base_url,
             lease_seconds=settings.lease_seconds,
             is_open=is_open,
+            metrics=Metrics(version("signoff")),
             tell_others=hints.tell,
         )
         await _keep(_leave(site, stopping), ending)
         await _keep(hints.send(), ending)
         await _keep(hints.hear(site.hear), ending)
+        await _answer_watchers(site, settings, ending)
         if role.works:
             await _work(site, settings, stopping, ending)
         yield site
@@ -227,6 +235,34 @@ def _prices(settings: Settings) -> Prices:
     )
 
 
+async def _answer_watchers(site: Site, settings: Settings, ending: AsyncExitStack) -> None:
+    """Serves what tells how the process is on a port of its own, if there is one, until everything is drained."""
+    if settings.metrics_port is None:
+        return
+    where = f"{settings.metrics_host}:{settings.metrics_port}"
+    try:
+        family = socket.AF_INET6 if ":" in settings.metrics_host else socket.AF_INET
+        address = (settings.metrics_host, settings.metrics_port)
+        listening = socket.create_server(address, family=family)
+    except OSError as error:
+        raise WrongSetting(
+            f"SIGNOFF_METRICS_PORT: cannot listen on {where}: {error.strerror}"
+        ) from error
+    ending.callback(listening.close)
+    config = uvicorn.Config(
+        api.watched(site), log_config=None, access_log=False, server_header=False, lifespan="off"
+    )
+    await _keep(_Watched(config).serve(sockets=[listening]), ending)
+
+
+class _Watched(uvicorn.Server):
+    """Leaves signals to the process."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
 async def _work(
     site: Site, settings: Settings, stopping: asyncio.Event, ending: AsyncExitStack
 ) -> None:
@@ -276,28 +312,3 @@ def _load_workflow(name: str) -> Workflow:
     if not isinstance(found, Workflow):
         raise WrongSetting(f"SIGNOFF_WORKFLOWS: {name!r} is no Workflow.")
     return found
-
-
-def configure_logging(level: str) -> None:
-    """JSON lines on standard error: a fixed message, and its fields."""
-    shared = [
-        structlog.contextvars.merge_contextvars,
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.add_logger_name,
-        structlog.stdlib.ExtraAdder(),
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.processors.format_exc_info,
-    ]
-    handler = logging.StreamHandler()
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.processors.JSONRenderer(),
-            ],
-        )
-    )
-    logging.basicConfig(level=level, handlers=[handler], force=True)
-    for noisy in ("httpx", "httpcore", "alembic", "uvicorn.error", "uvicorn.access"):
-        logging.getLogger(noisy).setLevel(logging.WARNING)

@@ -69,6 +69,9 @@ class Settings(BaseSettings):
     worker_concurrency: int = Field(default=32, ge=1, le=10_000)
     max_body_bytes: int = Field(default=1024 * 1024, ge=1024)
     cors_origins: Annotated[list[str], NoDecode] = []
+    metrics_host: str = "127.0.0.1"
+    metrics_port: int | None = Field(default=None, ge=1, le=65535)
+    """Where any process, a worker too, tells how it is, apart from the API."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
 
     @field_validator(

@@ -41,7 +41,7 @@ class Worker:
             return
         self._site.hands.is_open = True
         loops = [
-            asyncio.create_task(_forever(loop), name=loop.__name__)
+            asyncio.create_task(self._forever(loop), name=loop.__name__)
             for loop in (
                 self._take_work,
                 self._claim,
@@ -84,6 +84,21 @@ class Worker:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._post.finish(seconds=max(0.0, ends - asyncio.get_running_loop().time()))
         log.info("drained", extra={"given_back": len(tasks)})
+
+    async def _forever(self, step: Callable[[], Awaitable[None]]) -> None:
+        """Repeats a step; one that fails is counted, logged, and tried again after a moment."""
+        loop = step.__name__.strip("_")
+        while True:
+            try:
+                await step()
+            except SignoffError as error:
+                self._site.metrics.loop_broke(loop)
+                log.warning("worker waits", extra={"loop": loop, "code": error.code})
+                await asyncio.sleep(LOOK_EVERY)
+            except Exception:
+                self._site.metrics.loop_broke(loop)
+                log.exception("worker loop broke", extra={"loop": loop})
+                await asyncio.sleep(LOOK_EVERY)
 
     async def _take_work(self) -> None:
         async for work in self._site.hands.work():
@@ -133,19 +148,6 @@ async def _advanced(site: Site, work: Work) -> None:
         await advance(site, work)
     except Exception:
         log.exception("advance broke", extra={"run_id": work.lease.run.run_id})
-
-
-async def _forever(step: Callable[[], Awaitable[None]]) -> None:
-    """Repeats a step; one that fails is logged and tried again after a moment."""
-    while True:
-        try:
-            await step()
-        except SignoffError as error:
-            log.warning("worker waits", extra={"loop": step.__name__, "code": error.code})
-            await asyncio.sleep(LOOK_EVERY)
-        except Exception:
-            log.exception("worker loop broke", extra={"loop": step.__name__})
-            await asyncio.sleep(LOOK_EVERY)
 
 
 async def _pause(event: asyncio.Event) -> None:

@@ -5,6 +5,6 @@ access ─► CORS ─► auth ─► intake ─► routes ─► lifecycle
                            JSON)     scope)
 """
 
-from app.api.application import HEARTBEAT_SECONDS, MAX_BODY_BYTES, application, document
+from app.api.application import HEARTBEAT_SECONDS, MAX_BODY_BYTES, application, document, watched
 
-__all__ = ["HEARTBEAT_SECONDS", "MAX_BODY_BYTES", "application", "document"]
+__all__ = ["HEARTBEAT_SECONDS", "MAX_BODY_BYTES", "application", "document", "watched"]

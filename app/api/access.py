@@ -1,6 +1,7 @@
 """Gives every request an id and a line in the log, and an answer where nothing else has one.
 
-A line has a fixed message and the method, the route (never the path, which has ids), the status and the time.
+A line has a fixed message and the method, the route, the status and the time, with the ids that are known to be
+ids, and the code where the answer is a problem.
 """
 
 import logging
@@ -10,24 +11,27 @@ from typing import Final
 
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from structlog.contextvars import bound_contextvars
+from structlog.contextvars import bound_contextvars, clear_contextvars
 
+from app.api.ids import is_id
 from app.api.problems import internal_error
 from app.domain.ids import new_request_id
+from app.watching.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
 REQUEST_ID: Final = "x-request-id"
 """The header of a request's id, and where its scope has it."""
 _ACCEPTED: Final = re.compile(r"[\x21-\x7e]{1,128}")
-_QUIET: Final = {"/livez", "/readyz"}
+_QUIET: Final = {"/livez", "/readyz", "/metrics"}
 
 
 class Access:
     """The outermost layer. Pure ASGI, so that it costs next to nothing."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
         self._app = app
+        self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -36,6 +40,7 @@ class Access:
         answer = _Answer(send, _request_id(scope))
         scope[REQUEST_ID] = answer.request_id
         began = time.perf_counter()
+        clear_contextvars()  # a connection is one context for all its requests
         with bound_contextvars(request_id=answer.request_id):
             try:
                 await self._app(scope, receive, answer.send)
@@ -44,7 +49,22 @@ class Access:
                 if not answer.status:
                     await internal_error()(scope, receive, answer.send)
             finally:
-                _note(scope, answer.status, time.perf_counter() - began)
+                self._note(scope, answer.status, time.perf_counter() - began)
+
+    def _note(self, scope: Scope, status: int, seconds: float) -> None:
+        route = getattr(scope.get("route"), "path", None)
+        self._metrics.answered(scope["method"], route, status, seconds)
+        log.log(
+            logging.DEBUG if route in _QUIET else logging.INFO,
+            "request",
+            extra={
+                "method": scope["method"],
+                "route": route,
+                "status": status,
+                "ms": round(seconds * 1000, 1),
+                **_ids(scope),
+            },
+        )
 
 
 class _Answer:
@@ -71,15 +91,7 @@ def _request_id(scope: Scope) -> str:
     return new_request_id()
 
 
-def _note(scope: Scope, status: int, seconds: float) -> None:
-    route = getattr(scope.get("route"), "path", None)
-    log.log(
-        logging.DEBUG if route in _QUIET else logging.INFO,
-        "request",
-        extra={
-            "method": scope["method"],
-            "route": route,
-            "status": status,
-            "ms": round(seconds * 1000, 1),
-        },
-    )
+def _ids(scope: Scope) -> dict[str, str]:
+    """The ids in the path; anything else that stands there is the caller's own words."""
+    path: dict[str, str] = scope.get("path_params", {})
+    return {name: value for name, value in path.items() if name.endswith("_id") and is_id(value)}

@@ -79,8 +79,17 @@ def application(
             allow_headers=_SENT,
             expose_headers=_READ,
         )
-    api.add_middleware(Access)
+    api.add_middleware(Access, metrics=site.metrics)
     return api
+
+
+def watched(site: Site) -> FastAPI:
+    """What tells how a process is, alone: for a port that only those who watch can reach."""
+    told = FastAPI(openapi_url=None, redirect_slashes=False)
+    told.state.site = site
+    told.include_router(health.router)
+    problems.install(told)
+    return told
 
 
 def document() -> str:

@@ -16,6 +16,7 @@ from starlette.responses import Response
 
 from app.domain.json import pointer_token
 from app.errors import Conflict, FieldError, Forbidden, Invalid, NotFound, SignoffError
+from app.watching import logs
 
 log = logging.getLogger(__name__)
 
@@ -146,6 +147,7 @@ def _field(error: FieldError) -> dict[str, str]:
 def problem_of(error: SignoffError) -> ProblemResponse:
     """The problem that says an error; one that callers cannot act on is logged and not told."""
     status = _status_of(error)
+    logs.belongs_to(code=error.code)
     if status == HTTPStatus.INTERNAL_SERVER_ERROR:
         log.error("request broke", exc_info=error)
         return internal_error()

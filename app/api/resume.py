@@ -18,6 +18,7 @@ from app.domain.audit import API
 from app.domain.ids import PauseId
 from app.errors import FieldError, Invalid
 from app.lifecycle.decide import DecideRequest, PauseNotFound, decide
+from app.watching import logs
 
 router = APIRouter(tags=["pauses"])
 
@@ -73,6 +74,7 @@ async def resume_thread(
     """Decides a pause, once, and waits until its run is settled again; or votes, where several have to agree."""
     if not is_id(body.pause_id):
         raise PauseNotFound("There is no such pause in this thread.")
+    logs.belongs_to(pause_id=body.pause_id)
     request = DecideRequest(
         thread_id=thread_id,
         pause_id=PauseId(body.pause_id),

@@ -15,6 +15,7 @@ from app.lifecycle import read
 from app.lifecycle.read import View
 from app.lifecycle.site import Site
 from app.lifecycle.start import Accepted
+from app.watching import logs
 
 DEFAULT_SECONDS: Final = 3
 """Under every client's own time-out."""
@@ -79,6 +80,7 @@ async def accepted(
     The work is done whole although the client may hang up; only the waiting ends with it.
     """
     done = await whole(work)
+    logs.belongs_to(thread_id=done.run.thread_id, run_id=done.run.run_id)
     seconds = DEFAULT_SECONDS if patience.seconds is None else patience.seconds
     view = await _settled(site, caller, done.run, seconds)
     headers = patience.headers | replayed(done.is_replay)

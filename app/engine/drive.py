@@ -74,9 +74,10 @@ class Ended:
 
 @dataclass(frozen=True, kw_only=True)
 class Failed:
-    """The line cannot go on, by its own fault."""
+    """The line cannot go on, by its own fault. `cause` is what was raised, if something was."""
 
     error: RunError
+    cause: BaseException | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

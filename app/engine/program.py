@@ -219,11 +219,11 @@ class Program:
         error = replace(failure.error, message=scrub(failure.error.message, drive.secrets))
         place = self._plan.places.get(path_of(error.step or ""))
         if place is None or error.step is None:
-            return Failed(error=error)
+            return Failed(error=error, cause=failure.__cause__)
         row, attempts = row_and_attempts(error.step)
         if not failure.is_noted:
             steps.failed(drive, place.at(row), attempts=attempts)
-        return Failed(error=replace(error, step=row))
+        return Failed(error=replace(error, step=row), cause=failure.__cause__)
 
 
 def _check_prices(

@@ -18,6 +18,7 @@ from app.engine.faults import reason_of, tool_error
 from app.engine.served import Seat, ServedTool
 from app.engine.state import CallOutcome, OpenCall, OpenQuestion
 from app.errors import AuthoringError
+from app.watching.watch import tool_call
 
 FIRST_WAIT = 0.1
 LONGEST_WAIT = 5.0
@@ -54,6 +55,16 @@ async def run_call(seat: Seat, call: OpenCall, drive: Drive, costs: dict[str, De
 
     Raises `LineFailed` where the workflow is written wrongly, and what storing a step's result raised.
     """
+    with tool_call(call["tool"], call["id"]) as watched:
+        ran = await _run(seat, call, drive, costs)
+        if ran.failed:
+            watched.failed("tool_error")
+        elif "question" in ran.outcome:
+            watched.outcome = "asked"
+        return ran
+
+
+async def _run(seat: Seat, call: OpenCall, drive: Drive, costs: dict[str, Decimal]) -> Ran:
     tool = seat.tool(call["tool"])
     for attempt in range(tool.tool.retries + 1):
         host = _Host(seat, tool, call, drive, costs, attempt)

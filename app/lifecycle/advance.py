@@ -5,8 +5,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import cast
 
-from app.domain.facts import RunEnd
+from app.domain.facts import Facts, RunEnd
 from app.domain.ids import CallId
 from app.domain.json import Json
 from app.domain.pause import Answer, Ask
@@ -14,6 +15,7 @@ from app.domain.run import Lease, RunError, RunRef, RunStatus
 from app.engine.drive import Cancelled, Ended, Failed, LineStart, Outcome, Waiting
 from app.engine.journal import Journal
 from app.engine.program import Program
+from app.errors import SignoffError
 from app.lifecycle.hands import Work
 from app.lifecycle.site import Site, settled_hint
 from app.storage import progress, runs
@@ -21,6 +23,8 @@ from app.storage.checkpoints import RunCheckpointer
 from app.storage.database import StoreUnavailable
 from app.storage.progress import Addressees, Leavings, Wrote
 from app.storage.runs import LeaseLost, Loaded
+from app.watching import logs
+from app.watching.watch import Watch, watched_by
 
 log = logging.getLogger(__name__)
 
@@ -32,12 +36,15 @@ async def advance(site: Site, work: Work) -> None:
     from what is written. When this task is cancelled, the run is given back.
     """
     run = work.lease.run
+    logs.belongs_to(run_id=run.run_id, thread_id=run.thread_id, workflow=work.workflow)
+    watched_by(Watch(workflow=work.workflow, metrics=site.metrics))
     try:
         await _Advance.of(site, work, await _load(site, work)).until_settled()
     except LeaseLost:
-        log.warning("lease lost", extra={"run_id": run.run_id, "fence": work.lease.fence})
+        site.metrics.lease_lost()
+        log.warning("lease lost", extra={"fence": work.lease.fence})
     except StoreUnavailable as error:
-        log.warning("store lost", extra={"run_id": run.run_id, "reason": error.values["reason"]})
+        log.warning("store lost", extra={"reason": error.values["reason"]})
     finally:
         site.hands.leave(run.run_id)
         site.waiters.wake(run.run_id)
@@ -148,7 +155,7 @@ class _Advance:
         except (LeaseLost, StoreUnavailable):
             raise
         except Exception:
-            log.exception("run broke", extra={"run_id": self.lease.run.run_id})
+            log.exception("run broke")
             return Failed(
                 error=RunError(
                     code="internal_error", message="The service failed; its log says why."
@@ -174,6 +181,7 @@ class _Advance:
                 )
             case Failed(error=error):
                 end = RunEnd(status=RunStatus.FAILED, error=error)
+                _log_failure(outcome)
             case Cancelled(stop_reason=stop_reason):
                 end = RunEnd(status=RunStatus.CANCELLED, stop_reason=stop_reason)
         facts = self.journal.take()
@@ -189,7 +197,24 @@ class _Advance:
             ),
         )
         self._tell()
+        self._ended(end, facts)
         return Wrote.DONE
+
+    def _ended(self, end: RunEnd, facts: Facts) -> None:
+        code = end.error and end.error.code
+        self.site.metrics.run_ended(self.program.name, end.status, code)
+        self._written(facts)
+        if code is None:
+            log.info("run ended", extra={"status": end.status, "stop_reason": end.stop_reason})
+
+    def _written(self, facts: Facts, asks: Sequence[Ask] = ()) -> None:
+        """Counts what was written."""
+        self.site.metrics.spent(self.program.name, facts.ledger)
+        for ask in (*asks, *facts.settled):
+            self.site.metrics.pause_opened(self.program.name, ask.kind)
+            if ask.settled:
+                via = ask.settled.answer.via
+                self.site.metrics.decided(self.program.name, ask.kind, via, seconds=0)
 
     async def _park(self, asks: Sequence[Ask]) -> Wrote:
         facts, unsaved = self.journal.take(), self.saver.take()
@@ -205,6 +230,7 @@ class _Advance:
         if wrote is Wrote.DONE:
             self.saver.saved(unsaved)
             self._tell()
+            self._written(facts, asks)
         else:
             self.journal.put_back(facts)
         return wrote
@@ -244,6 +270,7 @@ class _Advance:
             raise
         self.saver.saved(unsaved)
         self._tell()
+        self._written(facts, asks)
 
     def _tell(self) -> None:
         """Wakes who follows the run, and has the notices sent that were just written, if there can be any."""
@@ -267,3 +294,20 @@ class _Advance:
         with suppress(LeaseLost, StoreUnavailable):
             await asyncio.shield(giving)
             self.site.happened(self.lease.run)
+            self._written(facts)
+
+
+def _log_failure(failed: Failed) -> None:
+    """Why a run fails, for whoever is woken by it: in the service's own words, and where it was raised."""
+    error, cause = failed.error, failed.cause
+    details = cast("dict[str, Json]", error.details) if isinstance(error.details, dict) else {}
+    log.warning(
+        "run failed",
+        exc_info=cause,
+        extra={
+            "code": error.code,
+            "step": error.step,
+            "limit": details.get("key"),
+            "reason": cause.message if isinstance(cause, SignoffError) else None,
+        },
+    )

@@ -25,6 +25,7 @@ async def claim_queued(site: Site) -> bool:
             most=1,
         )
         for each in claimed:
+            site.metrics.claimed(each.waited)
             slot.use(
                 Work(
                     lease=each.lease,
@@ -46,14 +47,14 @@ async def renew(site: Site) -> None:
             advancing=list(busy),
             lease_seconds=site.lease_seconds,
         )
-        _let_go(busy, held)
+        _let_go(site, busy, held)
 
 
 async def watch(site: Site) -> None:
     """Notices soon when a run that is advanced here was decided upon, cancelled or taken over."""
     if busy := site.hands.busy:
         held = await runs.held(site.database, worker=site.hands.worker)
-        _let_go(busy, held)
+        _let_go(site, busy, held)
         for each in held:
             if each.decisions != site.hands.known_decisions.get(each.run.run_id, each.decisions):
                 site.hands.tell(each.run.run_id)
@@ -63,15 +64,17 @@ async def recover_lost(site: Site) -> None:
     """Queues the runs whose lease has ended, wherever their workers are."""
     lost = await runs.requeue_lost(site.database)
     if lost:
+        site.metrics.leases_ended(len(lost))
         log.warning("leases ended", extra={"run_ids": lost})
         site.runs_due.set()
         site.tell_others(READY)
 
 
-def _let_go(busy: dict[RunId, asyncio.Task[None]], held: list[Held]) -> None:
+def _let_go(site: Site, busy: dict[RunId, asyncio.Task[None]], held: list[Held]) -> None:
     """Stops the tasks, of those that ran when the leases were looked at, whose run is not held any more."""
     still = {each.run.run_id for each in held}
     for run_id, task in busy.items():
         if run_id not in still and not task.done() and not task.cancelling():
+            site.metrics.lease_lost()
             log.warning("run let go", extra={"run_id": run_id})
             task.cancel()

@@ -1,5 +1,6 @@
 """Decides a pause: the one door, whoever comes, and one statement that settles every race."""
 
+import logging
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -20,6 +21,8 @@ from app.lifecycle.start import Accepted
 from app.storage import pauses
 from app.storage.pauses import Decided, PauseRow
 from app.storage.runs import Key, KeyTaken
+
+log = logging.getLogger(__name__)
 
 
 class PauseNotFound(NotFound):
@@ -104,6 +107,7 @@ async def decide(
             by = claimed(principal, request.decision)
             actor = Actor(by=by, via=request.via, origin=principal.origin)
             await pauses.refuse(site.database, pause, actor, code=error.code)
+            site.metrics.refused(request.via, error.code)
         raise
 
 
@@ -200,9 +204,17 @@ async def take(
         if decided.has_settled:
             _go_on(site, pause, decided, slot)
             site.happened(pause.run)
+            _note(site, pause, settled)
     if told and decided.has_settled:
         site.deliveries_due.set()
     return Accepted(run=pause.run)
+
+
+def _note(site: Site, pause: PauseRow, settled: Settled) -> None:
+    via = settled.answer.via
+    site.metrics.decided(pause.workflow, pause.kind, via, pause.age)
+    ids = {"pause_id": pause.id, "run_id": pause.run.run_id, "thread_id": pause.run.thread_id}
+    log.info("pause closed", extra={**ids, "workflow": pause.workflow, "via": via})
 
 
 def _is_vote(pause: PauseRow, settled: Settled) -> bool:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import random
+import time
 from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
@@ -26,6 +27,7 @@ from app.lifecycle.site import Site
 from app.storage import deliveries, reads
 from app.storage.deliveries import PER_ADDRESS, DueDelivery
 from app.storage.runs import Key
+from app.watching import logs
 
 log = logging.getLogger(__name__)
 
@@ -138,11 +140,26 @@ async def retry(
 
 
 async def _deliver(site: Site, delivery: DueDelivery) -> None:
+    _belongs_to(delivery)
+    began = time.monotonic()
     told = await _tell(site, delivery)
+    if isinstance(told, Delivered):
+        site.metrics.delivered(delivery.channel, delivery.age + time.monotonic() - began)
     error = None
     if isinstance(told, Delivered) and told.decision is not None:
         error = await _decide_inline(site, delivery, told.decision)
     await _record(site, delivery, told, error)
+
+
+def _belongs_to(delivery: DueDelivery) -> None:
+    logs.belongs_to(
+        delivery_id=delivery.id,
+        run_id=delivery.run.run_id,
+        thread_id=delivery.run.thread_id,
+        pause_id=delivery.pause_id,
+        workflow=delivery.workflow,
+        channel=delivery.channel or "callback",
+    )
 
 
 async def _tell(site: Site, delivery: DueDelivery) -> Told:
@@ -230,3 +247,13 @@ async def _record(site: Site, delivery: DueDelivery, told: Told, error: str | No
         excerpt=told.excerpt or None,
         wait=wait,
     )
+    site.metrics.attempted(delivery.channel, status)
+    if error:
+        log.warning(_SAID[status], extra={"attempt": delivery.attempt, "reason": error})
+
+
+_SAID = {
+    DeliveryStatus.DELIVERED: "answer to a notice refused",
+    DeliveryStatus.PENDING: "notice not taken, will be sent again",
+    DeliveryStatus.DEAD: "notice dead",
+}

@@ -13,6 +13,7 @@ from app.domain.ids import RunId
 from app.domain.json import Json
 from app.domain.message import Message
 from app.domain.run import Lease
+from app.watching.backlog import SlotUse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +59,7 @@ class Hands:
         self.worker = worker
         self.is_open = False
         self.free = size
+        self._size = size
         self._work: asyncio.Queue[Work] = asyncio.Queue()
         self._freed = asyncio.Event()
         self._waiting: set[RunId] = set()
@@ -125,6 +127,11 @@ class Hands:
     def busy(self) -> dict[RunId, asyncio.Task[None]]:
         """The runs that are advanced at this moment."""
         return dict(self._tasks)
+
+    @property
+    def use(self) -> SlotUse:
+        """How many slots there are, and how many are taken."""
+        return SlotUse(size=self._size if self.is_open else 0, busy=self._size - self.free)
 
     async def wait_until_idle(self, seconds: float) -> None:
         """Returns once nothing is advanced here any more, or when the time is up."""

@@ -10,8 +10,10 @@ from app.domain.run import RunRef
 from app.lifecycle.catalog import Catalog
 from app.lifecycle.following import Followers
 from app.lifecycle.hands import Hands
+from app.lifecycle.last_look import LastLook
 from app.lifecycle.waiting import Waiters
 from app.storage.database import Database
+from app.watching.metrics import Metrics
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +34,8 @@ class Site:
     lease_seconds: float
     is_open: bool = True
     tell_others: Callable[[str], None] = lambda hint: None
+    metrics: Metrics = field(default_factory=Metrics)
+    last_look: LastLook = field(default_factory=LastLook)
     waiters: Waiters = field(default_factory=Waiters)
     deliveries_due: asyncio.Event = field(default_factory=asyncio.Event)
     runs_due: asyncio.Event = field(default_factory=asyncio.Event)

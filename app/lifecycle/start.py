@@ -105,6 +105,7 @@ async def _start(
     with site.hands.slot() as slot:
         worker = slot and slot.worker
         started = await _write(site, new, worker, key, request)
+        site.metrics.run_started(program.name)
         if slot and started.lease:
             fresh = Fresh(
                 input=new.input,

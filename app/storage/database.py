@@ -12,6 +12,7 @@ from sqlalchemy.sql import ClauseElement
 from sqlalchemy.sql.compiler import SQLCompiler
 
 from app.errors import SignoffError
+from app.watching.backlog import PoolUse
 
 Connection: TypeAlias = (
     "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
@@ -82,6 +83,8 @@ class Database:
         self._idle: list[Pooled] = []
         self._free = asyncio.Semaphore(size)
         self._is_closing = False
+        self._size = size
+        self._asked = 0
         self.url = url
 
     @classmethod
@@ -125,6 +128,12 @@ class Database:
             str(compiled), *(values[name] for name in compiled.positiontup or ())
         )
 
+    @property
+    def use(self) -> PoolUse:
+        """How many statements may be at work, are, and wait for one that is to end."""
+        waiting = max(0, self._asked - self._size)
+        return PoolUse(size=self._size, busy=self._asked - waiting, waiting=waiting)
+
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Transaction]:
         """For the few cases that need more than one statement."""
@@ -134,6 +143,13 @@ class Database:
 
     async def _lent(self, use: Callable[[Pooled], Awaitable[T]]) -> T:
         """What `use` gives with a connection; what goes wrong is an error with a name."""
+        self._asked += 1
+        try:
+            return await self._given(use)
+        finally:
+            self._asked -= 1
+
+    async def _given(self, use: Callable[[Pooled], Awaitable[T]]) -> T:
         with _named_errors():
             async with self._free:
                 connection = await self._taken()

@@ -32,6 +32,8 @@ class DueDelivery:
     workflow: str
     attempt: int
     at: datetime
+    age: float
+    """Seconds since it was written, when it was claimed."""
 
 
 def address(run: str) -> str:
@@ -85,7 +87,8 @@ from picked p, runs r, events e
 where d.thread_id = p.thread_id and d.id = p.id and r.thread_id = d.thread_id and r.id = d.run_id
   and e.thread_id = d.thread_id and e.tenant = d.tenant and e.sequence = d.event_sequence
 returning d.id, d.thread_id, d.tenant, d.run_id, d.pause_id, d.event_type, d.event_sequence, d.channel,
-          d.address, d.attempts, r.callback, r.workflow, e.at
+          d.address, d.attempts, r.callback, r.workflow, e.at,
+          extract(epoch from clock_timestamp() - d.created_at)::float8 as age
 """
 
 _KEEP = """
@@ -177,6 +180,7 @@ async def claim_due(
             workflow=row["workflow"],
             attempt=row["attempts"],
             at=row["at"],
+            age=row["age"],
         )
         for row in rows
     ]

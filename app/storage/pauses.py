@@ -34,6 +34,8 @@ class PauseRow:
     digest: str | None
     expires_at: datetime | None
     is_late: bool
+    age: float
+    """Seconds since it was opened, when it was read."""
     votes: list[dict[str, Any]]
     workflow: str
     fingerprint: str
@@ -59,8 +61,8 @@ IS_LATE = "coalesce(p.expires_at <= clock_timestamp() and p.policy->>'on_expire'
 
 READ = f"""
 select p.id, p.tenant, p.thread_id, p.run_id, p.kind, p.level, p.status, p.shown, p.secret, p.policy, p.digest,
-       p.expires_at, {IS_LATE} as is_late, p.votes::json as votes, p.workflow, r.fingerprint,
-       r.requested_by, r.callback is not null as has_callback
+       p.expires_at, {IS_LATE} as is_late, extract(epoch from clock_timestamp() - p.opened_at)::float8 as age,
+       p.votes::json as votes, p.workflow, r.fingerprint, r.requested_by, r.callback is not null as has_callback
 from pauses p join runs r on r.thread_id = p.thread_id and r.id = p.run_id
 """
 """Pauses, for `pause_of`."""
@@ -289,6 +291,7 @@ def pause_of(row: Row) -> PauseRow:
         digest=row["digest"],
         expires_at=row["expires_at"],
         is_late=row["is_late"],
+        age=row["age"],
         votes=row["votes"],
         workflow=row["workflow"],
         fingerprint=row["fingerprint"],

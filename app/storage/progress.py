@@ -4,6 +4,7 @@ Whatever the phase (go on, park, end, hand back), it locks the thread, checks th
 database's clock, and writes everything that belongs together: facts, notices, checkpoints, and the move.
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -32,6 +33,8 @@ from app.storage.progress_sql import (
     statement,
 )
 from app.storage.runs import LeaseLost
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,6 +171,8 @@ async def _write(
     )
     if row is None or not row["held"]:
         raise LeaseLost(run.run_id)
+    if document["pauses"] and row["opened"]:
+        log.info("pauses opened", extra={"pause_ids": row["opened"]})
     return Wrote.DONE if row["done"] else Wrote.DECIDED_MEANWHILE
 
 

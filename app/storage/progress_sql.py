@@ -135,6 +135,7 @@ _PARTS: Final = {
 
 _FIRST: Final = ("pauses", "audit")
 """What others go by: which pauses are new, and where the audit ends."""
+_OPENED = ", (select json_agg(id) from pause) as opened"
 
 _FACT = """fact as materialized (
   select e.type, e.data, e.pause_id, ok.event_sequence + e.n{shut} as sequence, e.n
@@ -208,6 +209,7 @@ def statement(move: str, parts: frozenset[str]) -> str:
     return (
         ",\n".join(ctes)
         + "\nselect exists (select 1 from ok) as done, exists (select 1 from held) as held"
+        + (_OPENED if "pauses" in parts else "")
     )
 
 

@@ -60,6 +60,8 @@ class Claimed:
     lease: Lease
     fingerprint: str
     workflow: str
+    waited: float
+    """Seconds in the queue."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +125,8 @@ from seat
 # Only this moves a run from queued to running; a row that is being decided on is passed over.
 _CLAIM = """
 with picked as materialized (
-  select t.id, t.tenant, t.active_run_id, t.event_sequence, r.fingerprint, r.workflow
+  select t.id, t.tenant, t.active_run_id, t.event_sequence, r.fingerprint, r.workflow,
+         extract(epoch from clock_timestamp() - t.ready_at)::float8 as waited
   from threads t join runs r on r.thread_id = t.id and r.id = t.active_run_id
   where t.active_status = 'queued' and r.fingerprint = any($1::text[])
   order by t.ready_at limit $2
@@ -134,7 +137,7 @@ with picked as materialized (
       lease_until = clock_timestamp() + make_interval(secs => $4::float8),
       event_sequence = t.event_sequence + 1
   from picked p where t.id = p.id and t.tenant = p.tenant and t.active_status = 'queued'
-  returning t.id, t.tenant, t.active_run_id, t.fence, t.event_sequence, p.fingerprint, p.workflow
+  returning t.id, t.tenant, t.active_run_id, t.fence, t.event_sequence, p.fingerprint, p.workflow, p.waited
 ), run as (
   update runs r set status = 'running', started_at = coalesce(r.started_at, clock_timestamp())
   from seat s where r.thread_id = s.id and r.id = s.active_run_id
@@ -142,7 +145,7 @@ with picked as materialized (
   insert into events (thread_id, tenant, sequence, run_id, type, data)
   select s.id, s.tenant, s.event_sequence, s.active_run_id, 'run.started', '{}' from seat s
 )
-select id, tenant, active_run_id, fence, fingerprint, workflow from seat
+select id, tenant, active_run_id, fence, fingerprint, workflow, waited from seat
 """
 
 # A lease that has ended by the database's clock gives its run back to whoever claims it next.
@@ -347,6 +350,7 @@ async def claim(
             lease=Lease(run=_ref(row), worker=worker, fence=row["fence"]),
             fingerprint=row["fingerprint"],
             workflow=row["workflow"],
+            waited=row["waited"],
         )
         for row in rows
     ]

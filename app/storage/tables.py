@@ -190,7 +190,14 @@ pauses = _table(
     ),
     Index("pauses_by_id", "id"),
     Index("pauses_by_time", "tenant", "opened_at", "id"),
-    Index("pauses_open", "tenant", "opened_at", "id", postgresql_where=text("status = 'open'")),
+    Index(
+        "pauses_open",
+        "tenant",
+        "opened_at",
+        "id",
+        postgresql_include=["workflow"],  # so that they are counted by it without the rows
+        postgresql_where=text("status = 'open'"),
+    ),
     Index(
         "pauses_due",
         "expires_at",
@@ -252,6 +259,13 @@ deliveries = _table(
     Index("deliveries_by_time", "tenant", "created_at", "id"),
     Index(
         "deliveries_due", "address", "next_attempt_at", postgresql_where=text("status = 'pending'")
+    ),
+    Index(
+        "deliveries_dead",
+        "tenant",
+        "created_at",
+        "id",
+        postgresql_where=text("status = 'dead'"),
     ),
 )
 

@@ -88,6 +88,7 @@ async def look_everywhere(api: Api, run: Json) -> None:
     await api.get(f"/pauses/{run['pauses'][0]['id']}")
     await api.deliveries(run)
     await api.get(f"/workflows/{run['workflow']['name']}")
+    await api.ask("GET", "/metrics")
 
 
 async def assert_hidden(values: Sequence[str], town: Town, texts: Sequence[str]) -> None:

@@ -29,7 +29,7 @@ def test_every_operation_has_a_name_of_its_own_that_clients_can_use() -> None:
 def test_every_answer_has_a_schema_and_every_error_is_a_problem() -> None:
     for method, path, operation in operations():
         for status, response in operation["responses"].items():
-            if status == "204":
+            if status == "204" or path == "/metrics":
                 continue
             (media_type,) = response["content"]
             told = "text/event-stream" if path.endswith("/events") else "application/json"

@@ -24,7 +24,7 @@ async def test_every_answer_has_an_id_the_callers_own_where_it_can_be(database_u
         assert refused.headers["x-request-id"] == "r"
 
 
-async def test_a_request_is_one_line_that_tells_no_ids_and_no_values(
+async def test_a_request_is_one_line_that_tells_ids_and_codes_and_no_values(
     database_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, logger="app.api.access")
@@ -43,6 +43,8 @@ async def test_a_request_is_one_line_that_tells_no_ids_and_no_values(
         ("request", "GET", None, 404),
     ]
     assert all(each["ms"] >= 0 for each in told)
+    ids = {"thread_id": run["thread_id"], "run_id": run["id"]}
+    assert ids.items() <= told[2].items()
     assert "hunter2" not in str(told)
 
 

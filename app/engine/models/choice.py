@@ -5,8 +5,9 @@ from datetime import timedelta
 from app.authoring import ScriptedModel
 from app.authoring.model import ChatModel
 from app.engine.models.exchange import Model
-from app.engine.models.providers import ProviderModel, checked
-from app.engine.models.scripted import Script
+from app.engine.models.providers import ProviderModel, checked, label_of
+from app.engine.models.scripted import NAME, Script
+from app.engine.models.watched import WatchedModel
 
 
 def model_for(model: str | ChatModel | ScriptedModel, *, timeout: timedelta, retries: int) -> Model:
@@ -23,8 +24,10 @@ def model_for(model: str | ChatModel | ScriptedModel, *, timeout: timedelta, ret
     """
     match model:
         case str():
-            return ProviderModel(checked(model), timeout=timeout, retries=retries)
+            made = ProviderModel(checked(model), timeout=timeout, retries=retries)
+            return WatchedModel(made, model)
         case ScriptedModel():
-            return Script(model)
+            return WatchedModel(Script(model), NAME)
         case ChatModel():
-            return ProviderModel(model, timeout=timeout, retries=retries)
+            made = ProviderModel(model, timeout=timeout, retries=retries)
+            return WatchedModel(made, label_of(model))

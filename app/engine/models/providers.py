@@ -51,7 +51,7 @@ class ProviderModel:
         self._given = chat
         self._timeout = timeout
         self._retries = retries
-        self._label = chat if isinstance(chat, str) else _label(chat)
+        self._label = chat if isinstance(chat, str) else label_of(chat)
         self._client: ChatModel | None = None
         self._making = threading.Lock()
 
@@ -198,7 +198,7 @@ def _maker(chat: ChatModel) -> str:
     return type(chat).__module__.partition(".")[0]
 
 
-def _label(chat: ChatModel) -> str:
+def label_of(chat: ChatModel) -> str:
     name = getattr(chat, "model_name", None) or getattr(chat, "model", None)
     return f"{type(chat).__name__}:{name}" if isinstance(name, str) else type(chat).__name__
 
