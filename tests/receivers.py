@@ -30,7 +30,8 @@ class Answer:
     """What is sent back: a whole answer, or one that misbehaves.
 
     `chunk` is sent again and again, `pause` seconds apart, until the other side hangs up: with a pause
-    it drips, without one it is endless. `hangs` sends nothing at all.
+    it drips, without one it is endless. `raw` is sent before that, in the place of a head. `hangs` sends
+    nothing at all.
     """
 
     status: int = 204
@@ -38,6 +39,7 @@ class Answer:
     body: bytes = b""
     chunk: bytes = b""
     pause: float = 0
+    raw: bytes = b""
     hangs: bool = False
 
 
@@ -165,7 +167,7 @@ async def _read(reader: asyncio.StreamReader) -> Received:
 async def _parts(answer: Answer) -> AsyncIterator[bytes]:
     if answer.hangs:
         await asyncio.Event().wait()
-    yield _head(answer) + answer.body
+    yield answer.raw or _head(answer) + answer.body
     while answer.chunk:
         yield answer.chunk
         await asyncio.sleep(answer.pause)

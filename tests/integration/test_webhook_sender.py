@@ -273,6 +273,43 @@ async def test_a_compressed_answer_is_not_unpacked() -> None:
     assert made == Delivered(status=200)
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(raw=b"HTTP/1.1 204 as told\r\n", chunk=b"x: y\r\n", pause=0.01),
+        Answer(raw=b"HTTP/1.1 204 as told\r\n", chunk=b"x: " + b"y" * 16384 + b"\r\n"),
+        Answer(raw=b"HTTP/1.1 103 early\r\n\r\n", chunk=b"HTTP/1.1 103 early\r\n\r\n"),
+        Answer(raw=b"\r\n", chunk=b"\r\n", pause=0.01),
+        Answer(raw=b"220 mail.example ESMTP\r\n", chunk=b"500 what?\r\n", pause=0.01),
+    ],
+    ids=[
+        "headers that drip",
+        "endless headers",
+        "endless hints",
+        "empty lines",
+        "another protocol",
+    ],
+)
+async def test_an_answer_that_never_comes_to_its_body_is_a_failure_in_bounded_time(
+    answer: Answer,
+) -> None:
+    made = await told(answer, limit=timedelta(seconds=1))
+
+    assert isinstance(made, Failed)
+    assert made.status is None
+
+
+async def test_an_answer_in_endless_chunks_of_nothing_is_a_failure_in_bounded_time() -> None:
+    head = b"HTTP/1.1 200 as told\r\ntransfer-encoding: chunked\r\n\r\n"
+    made = await told(
+        Answer(raw=head, chunk=b"1;x=" + b"y" * 100 + b"\r\n \r\n", pause=0.01),
+        limit=timedelta(seconds=1),
+    )
+
+    assert isinstance(made, Failed)
+    assert made.status == 200
+
+
 async def test_an_answer_that_breaks_off_is_a_failure() -> None:
     made = await told(Answer(status=200, headers={"content-length": "100"}, body=b"{"))
 
@@ -318,6 +355,13 @@ async def test_a_redirect_is_not_followed(status: int) -> None:
         "http://0177.0.0.1:{port}/",
         "http://[::ffff:127.0.0.1]:{port}/",
         "http://[::ffff:7f00:1]:{port}/",
+        "http://\uff11\uff12\uff17.\uff10.\uff10.\uff11:{port}/",  # of full width
+        "http://127\u30020\u30020\u30021:{port}/",  # with ideographic full stops
+        "http://017700000001:{port}/",
+        "http://127.1:{port}/",
+        "http://[::127.0.0.1]:{port}/",
+        "http://[64:ff9b::7f00:1]:{port}/",
+        "http://localhost.:{port}/",
         "http://0.0.0.0:{port}/",
         "http://approver.example@127.0.0.1:{port}/",
         "http://127.0.0.1:{port}\\@approver.example/",
