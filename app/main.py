@@ -35,6 +35,7 @@ from app.lifecycle import api_keys
 from app.lifecycle.catalog import Catalog
 from app.lifecycle.following import Followers
 from app.lifecycle.hands import Hands
+from app.lifecycle.replies import Replies
 from app.lifecycle.site import Site
 from app.settings import PriceSettings, Settings, WrongSetting, is_loopback, variable_part
 from app.storage.database import Database
@@ -97,6 +98,7 @@ async def running(
             lease_seconds=settings.lease_seconds,
             is_open=is_open,
             metrics=Metrics(version("signoff")),
+            replies=Replies(_secrets("SIGNOFF_REPLY_SECRETS", settings.reply_secrets)),
             tell_others=hints.tell,
         )
         await _keep(_leave(site, stopping), ending)
@@ -112,6 +114,8 @@ def application(
     site: Site,
     *,
     max_body_bytes: int = api.MAX_BODY_BYTES,
+    max_header_bytes: int = api.MAX_HEADER_BYTES,
+    limits: api.Limits = api.NO_LIMITS,
     cors_origins: Sequence[str] = (),
     heartbeat_seconds: float = api.HEARTBEAT_SECONDS,
 ) -> FastAPI:
@@ -119,6 +123,8 @@ def application(
     served = api.application(
         site,
         max_body_bytes=max_body_bytes,
+        max_header_bytes=max_header_bytes,
+        limits=limits,
         cors_origins=cors_origins,
         heartbeat_seconds=heartbeat_seconds,
     )

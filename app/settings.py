@@ -56,6 +56,8 @@ class Settings(BaseSettings):
     channels: dict[str, ChannelSettings] = {}
     secrets: list[str] = []
     """Sign the notices to callbacks that bring no secret of their own."""
+    reply_secrets: list[str] = []
+    """Make the tokens by which a channel decides; none: one that is kept in the database."""
     allowed_networks: Annotated[list[str], NoDecode] = []
 
     trusted_proxies: Annotated[list[str], NoDecode] = []
@@ -68,6 +70,10 @@ class Settings(BaseSettings):
     drain_seconds: float = Field(default=30.0, ge=0.0, le=3600.0)
     worker_concurrency: int = Field(default=32, ge=1, le=10_000)
     max_body_bytes: int = Field(default=1024 * 1024, ge=1024)
+    max_header_bytes: int = Field(default=64 * 1024, ge=1024)
+    requests_per_minute: int | None = Field(default=None, ge=1)
+    runs_per_hour: int | None = Field(default=None, ge=1)
+    requests_at_once: int | None = Field(default=None, ge=1)
     cors_origins: Annotated[list[str], NoDecode] = []
     metrics_host: str = "127.0.0.1"
     metrics_port: int | None = Field(default=None, ge=1, le=65535)

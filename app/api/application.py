@@ -19,11 +19,13 @@ from app.api import (
     resume,
     runs,
     threads,
+    webhooks,
     workflows,
 )
 from app.api.access import Access
 from app.api.auth import Authentication, SignIn
 from app.api.intake import Intake
+from app.api.limits import NO_LIMITS, Limiting, Limits
 from app.api.stream import HEARTBEAT_SECONDS
 from app.api.stream import MEDIA_TYPE as EVENT_STREAM
 from app.lifecycle.site import Site
@@ -32,6 +34,7 @@ API_VERSION = "0.1.0"
 """Of the contract, which the document describes."""
 
 MAX_BODY_BYTES = 1024 * 1024
+MAX_HEADER_BYTES = 64 * 1024
 
 _SENT = (
     "Authorization",
@@ -62,6 +65,8 @@ def application(
     site: Site,
     *,
     max_body_bytes: int = MAX_BODY_BYTES,
+    max_header_bytes: int = MAX_HEADER_BYTES,
+    limits: Limits = NO_LIMITS,
     cors_origins: Sequence[str] = (),
     heartbeat_seconds: float = HEARTBEAT_SECONDS,
 ) -> FastAPI:
@@ -69,7 +74,9 @@ def application(
     api = _api()
     api.state.site = site
     api.state.heartbeat_seconds = heartbeat_seconds
-    api.add_middleware(Intake, max_body_bytes=max_body_bytes)
+    api.add_middleware(Intake, max_body_bytes=max_body_bytes, max_header_bytes=max_header_bytes)
+    if limits != NO_LIMITS:
+        api.add_middleware(Limiting, limits=limits)
     api.add_middleware(Authentication, sign_in=SignIn(site))
     if cors_origins:
         api.add_middleware(
@@ -121,7 +128,11 @@ def _operation_id(route: APIRoute) -> str:
 def _described(api: FastAPI) -> dict[str, Any]:
     if api.openapi_schema is None:
         described = get_openapi(
-            title=api.title, version=api.version, description=api.description, routes=api.routes
+            title=api.title,
+            version=api.version,
+            description=api.description,
+            routes=api.routes,
+            webhooks=webhooks.router.routes,
         )
         for path in described["paths"].values():
             for operation in path.values():

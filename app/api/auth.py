@@ -24,6 +24,7 @@ from app.domain.principal import Principal, Scope
 from app.errors import Forbidden, SignoffError
 from app.lifecycle import api_keys
 from app.lifecycle.api_keys import Holder
+from app.lifecycle.replies import is_reply_token
 from app.lifecycle.site import Site
 
 REMEMBERED_SECONDS: Final = 5.0
@@ -63,7 +64,7 @@ class SignIn:
 
     async def principal_of(self, authorization: str | None) -> Principal:
         """Who sends an `Authorization` header. Raises `NotSignedIn`, `BadCredential`."""
-        if self._site.is_open:
+        if self._site.is_open and not _shows_reply_token(authorization):
             return Principal()
         credential = _bearer(authorization)
         digest = sha256(credential.encode()).digest()
@@ -81,6 +82,9 @@ class SignIn:
         """The one place where credentials are told apart, by their form."""
         if api_keys.is_key(credential):
             return await api_keys.holder_of(self._site.database, credential)
+        if is_reply_token(credential):
+            channel = await self._site.replies.holder_of(self._site.database, credential)
+            return channel and Holder(principal=channel, seconds_left=None)
         return None
 
     def _remember(self, digest: bytes, holder: Holder) -> None:
@@ -89,6 +93,12 @@ class SignIn:
         left = REMEMBERED_SECONDS if holder.seconds_left is None else holder.seconds_left
         until = time.monotonic() + min(REMEMBERED_SECONDS, left)
         self._known[digest] = _Known(principal=holder.principal, until=until)
+
+
+def _shows_reply_token(authorization: str | None) -> bool:
+    """While the service is open everything else is ignored: whoever has such a token wants to use it."""
+    _, _, credential = (authorization or "").strip().partition(" ")
+    return is_reply_token(credential.strip())
 
 
 def _bearer(authorization: str | None) -> str:

@@ -18,10 +18,12 @@ _PROBLEMS: Final[Mapping[int, str]] = {
     413: "The body is too large: `body_too_large`.",
     415: "The body is not said to be JSON: `unsupported_media_type`.",
     422: "The request is wrong: `invalid_request`; `errors` say where.",
+    429: "The credential has asked too much: `too_many_requests`; `Retry-After` says when to come back.",
     503: "Postgres cannot be reached; nothing is known to have been written: try again.",
 }
 _BODY: Final = (413, 415)
-_EVERYWHERE: Final = (401, 403, 422, 503)
+_EVERYWHERE: Final = (401, 403, 422, 429, 503)
+_COME_BACK: Final = (429, 503)
 _HEADERS: Final[Mapping[str, str]] = {
     "Location": "The path of what was made, or of what to look at again.",
     "Retry-After": "Seconds after which to look again.",
@@ -48,7 +50,8 @@ def answers(
         words = _PROBLEMS[status]
         if codes := {403: ("missing_scope", *refusals), 409: conflicts}.get(status):
             words += " Codes: " + ", ".join(f"`{code}`" for code in codes) + "."
-        documented[status] = {"model": Problem, "description": words}
+        headers = ("Retry-After",) if status in _COME_BACK else ()
+        documented[status] = _good(Problem, words, headers)
     return documented
 
 

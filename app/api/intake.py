@@ -23,9 +23,6 @@ from app.errors import Invalid, SignoffError
 MAX_TARGET: Final = 8 * 1024
 """Bytes of path and query."""
 
-MAX_HEADERS: Final = 64 * 1024
-"""Bytes of all headers."""
-
 JSON: Final = "application/json"
 READ: Final = "signoff.json"
 """Where a request's scope has its body as it was read."""
@@ -42,8 +39,9 @@ class Disconnected(Exception):
 class Intake:
     """Pure ASGI, so that it costs next to nothing."""
 
-    def __init__(self, app: ASGIApp, *, max_body_bytes: int) -> None:
+    def __init__(self, app: ASGIApp, *, max_body_bytes: int, max_header_bytes: int) -> None:
         self._app = app
+        self._max_header_bytes = max_header_bytes
         self._max_body_bytes = max_body_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -61,7 +59,8 @@ class Intake:
 
     async def _take(self, scope: Scope, receive: Receive) -> Receive:
         """Reads what there is to read, and gives what the application receives in its place."""
-        _check_lengths(scope)
+        _check_target(scope)
+        self._check_headers(scope)
         headers = {name: value for name, value in scope["headers"] if name in _LOOKED_AT}
         if not _has_body(headers):
             return receive
@@ -72,6 +71,11 @@ class Intake:
         if body:
             scope[READ] = parse_json(body)
         return _again(body, receive)
+
+    def _check_headers(self, scope: Scope) -> None:
+        most = self._max_header_bytes
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > most:
+            raise HeadersTooLarge(f"The headers are larger than {most} bytes.", limit=most)
 
     async def _read(self, receive: Receive) -> bytes:
         body = bytearray()
@@ -99,14 +103,10 @@ def body_of(scope: MutableMapping[str, Any]) -> Json:
 _LOOKED_AT = {b"content-length", b"transfer-encoding", b"content-type", b"content-encoding"}
 
 
-def _check_lengths(scope: Scope) -> None:
+def _check_target(scope: Scope) -> None:
     target: bytes = scope.get("raw_path") or scope["path"].encode()
     if len(target) + len(scope["query_string"]) > MAX_TARGET:
         raise TargetTooLong(f"Path and query are longer than {MAX_TARGET} bytes.", limit=MAX_TARGET)
-    if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADERS:
-        raise HeadersTooLarge(
-            f"The headers are larger than {MAX_HEADERS} bytes.", limit=MAX_HEADERS
-        )
 
 
 def _has_body(headers: dict[bytes, bytes]) -> bool:

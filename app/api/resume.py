@@ -50,7 +50,12 @@ IfMatch = Annotated[
         },
         404,
         412,
-        refusals=("requester_may_not_approve", "not_an_approver", "may_not_act_as"),
+        refusals=(
+            "requester_may_not_approve",
+            "not_an_approver",
+            "token_of_another_pause",
+            "may_not_act_as",
+        ),
         conflicts=(
             "pause_decided",
             "pause_expired",

@@ -566,6 +566,47 @@ class Workflow(WorkflowSummary):
     graph: str = Field(description="A Mermaid flowchart.")
 
 
+class Reply(Answered):
+    """How the channel that was told may decide by a request of its own."""
+
+    url: str = Field(description="Where to POST `{pause_id, decision}`.")
+    token: str = Field(
+        description="Goes in as `Authorization: Bearer`; decides this pause, and is good for nothing else."
+    )
+    expires_at: datetime | None = Field(description="When the pause expires, if it does.")
+
+
+class NoticeData(Answered):
+    """What a notice is about, as it is by the time of sending. Sensitive values are `***`."""
+
+    event_sequence: int = Field(
+        description="Increases within a thread: drop what is older than what you know."
+    )
+    thread_id: str
+    run_id: str
+    workflow: Named
+    run_status: RunStatus
+    pause: Pause | None = Field(description="For the types that begin with `pause.`.")
+    run: Run | None = Field(description="For the others.")
+    reply: Reply | None = Field(
+        description="For a channel that may decide, as long as the pause is open."
+    )
+
+
+class Notice(Answered):
+    """The body of a webhook."""
+
+    type: str = Field(examples=["pause.opened"])
+    timestamp: datetime = Field(description="When it happened.")
+    data: NoticeData
+
+
+class NoticeAnswer(BaseModel):
+    """What may be answered to a notice."""
+
+    decision: SkipValidation[Verdict | Value | Action] | None = None
+
+
 class DeliverySummary(Answered):
     """One notice to one address."""
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 import uvicorn
 
+from app.api import Limits
 from app.cli.process import on_stop, run
 from app.errors import SignoffError
 from app.lifecycle.site import Site
@@ -46,6 +47,12 @@ async def _serve(settings: Settings, role: Role, listening: socket.socket) -> No
             application(
                 site,
                 max_body_bytes=settings.max_body_bytes,
+                max_header_bytes=settings.max_header_bytes,
+                limits=Limits(
+                    requests_per_minute=settings.requests_per_minute,
+                    runs_per_hour=settings.runs_per_hour,
+                    requests_at_once=settings.requests_at_once,
+                ),
                 cors_origins=settings.cors_origins,
             ),
             log_config=None,

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Final
 
 from app.domain.decision import MAX_BY, one_line
-from app.domain.ids import DEFAULT_TENANT, TenantId
+from app.domain.ids import DEFAULT_TENANT, PauseId, TenantId
 
 OPEN: Final = "open"
 """The credential of whoever comes while the service is open."""
@@ -44,7 +44,7 @@ class Principal:
     """A caller. `name` is None while the service is open: then a decision names its decider itself.
 
     `credential` says by what they are known, and never is the secret itself: `key:<id>`, `jwt:<subject>`,
-    `open`. `client` is the network address that this request came from.
+    `reply:<pause>`, `open`. `only_pause` is the one that they may decide, where it is one. `client` is the network address that this request came from.
     """
 
     tenant: TenantId = DEFAULT_TENANT
@@ -52,6 +52,7 @@ class Principal:
     groups: frozenset[str] = frozenset()
     scopes: frozenset[Scope] = EVERYTHING
     credential: str = OPEN
+    only_pause: PauseId | None = None
     client: str | None = None
     request_id: str | None = None
 

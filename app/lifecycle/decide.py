@@ -16,6 +16,7 @@ from app.errors import Conflict, Invalid, NotFound, SignoffError
 from app.lifecycle.deciders import Decider, check, claimed, decider_of, refuse_second_vote
 from app.lifecycle.hands import Slot, Work
 from app.lifecycle.keys import earlier
+from app.lifecycle.replies import TokenOfAnotherPause
 from app.lifecycle.site import READY, Site, decided_hint
 from app.lifecycle.start import Accepted
 from app.storage import pauses
@@ -120,6 +121,8 @@ async def _settle(
     site: Site, principal: Principal, pause: PauseRow, request: DecideRequest
 ) -> Settled:
     """The answer, if the decision is in time, about what is shown, and fits."""
+    if principal.only_pause not in (None, pause.id):
+        raise TokenOfAnotherPause("This token was sent with another pause.", pause_id=pause.id)
     refuse_closed(pause)
     if request.if_match is not None and request.if_match != pause.digest:
         raise DigestMismatch(

@@ -81,7 +81,8 @@ def check(
     site: Site, principal: Principal, pause: PauseRow, decider: Decider, parsed: Parsed
 ) -> None:
     """Raises `NotAnApprover`, `AlreadyVoted`, `RequesterMayNotApprove`; `InvalidDecision` for a changed vote."""
-    if not site.is_open and not is_asked(principal, decider.by, pause.policy):
+    is_known = not site.is_open or decider.by.startswith(CHANNEL)
+    if is_known and not is_asked(principal, decider.by, pause.policy):
         raise NotAnApprover(
             f"{decider.by} is not among those who may decide this pause.", pause_id=pause.id
         )
@@ -115,9 +116,11 @@ def may_decide(site: Site, principal: Principal, pause: dict[str, Any]) -> bool:
     """Whether a caller may send a decision about a pause, as its row is shown; the requester may reject."""
     if pause["status"] != PauseStatus.OPEN or not principal.may(Scope.DECISIONS_WRITE):
         return False
-    if site.is_open or principal.name is None:
-        return True
+    if principal.only_pause not in (None, pause["id"]):
+        return False
     name = principal.name
+    if name is None or (site.is_open and not name.startswith(CHANNEL)):
+        return True
     return is_asked(principal, name, pause["policy"]) and not has_voted(pause["votes"], name)
 
 

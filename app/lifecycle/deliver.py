@@ -10,13 +10,13 @@ from datetime import timedelta
 from typing import Any, cast
 
 from app.authoring import Notice
+from app.channels.reply_token import Grant
 from app.channels.webhook import Delivered, Failed, GaveUp, Told
 from app.domain.audit import API, Actor
 from app.domain.decision import Decision, Parsed
 from app.domain.delivery import MAX_ATTEMPTS, DeliveryStatus, wait_before
-from app.domain.ids import DeliveryId
+from app.domain.ids import DeliveryId, PauseId
 from app.domain.json import Json
-from app.domain.pause import PauseStatus
 from app.domain.principal import CHANNEL, Principal, Scope
 from app.errors import Conflict, SignoffError
 from app.lifecycle import read
@@ -182,7 +182,6 @@ async def _data(site: Site, delivery: DueDelivery) -> dict[str, Json]:
     principal = _addressee(delivery)
     run = await read.run(site, principal, delivery.run.thread_id, delivery.run.run_id)
     pause = next((each for each in run["pauses"] if each["id"] == delivery.pause_id), None)
-    is_open = pause is not None and pause["status"] == PauseStatus.OPEN
     return {
         "event_sequence": delivery.event_sequence,
         "thread_id": run["thread_id"],
@@ -191,8 +190,21 @@ async def _data(site: Site, delivery: DueDelivery) -> dict[str, Json]:
         "run_status": run["status"],
         "pause": pause,
         "run": None if pause else run,
-        "reply": {"url": pause["resume_url"]} if pause and is_open else None,
+        "reply": await _reply(site, delivery, pause),
     }
+
+
+async def _reply(
+    site: Site, delivery: DueDelivery, pause: dict[str, Any] | None
+) -> dict[str, Json] | None:
+    """How a channel that may decide does so by a request of its own."""
+    if pause is None or delivery.channel is None or not pause["you_may_decide"]:
+        return None
+    grant = Grant(
+        tenant=delivery.run.tenant, channel=delivery.channel, pause_id=PauseId(pause["id"])
+    )
+    token = await site.replies.token(site.database, grant)
+    return {"url": pause["resume_url"], "token": token, "expires_at": pause["expires_at"]}
 
 
 async def _decide_inline(

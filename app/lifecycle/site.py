@@ -11,6 +11,7 @@ from app.lifecycle.catalog import Catalog
 from app.lifecycle.following import Followers
 from app.lifecycle.hands import Hands
 from app.lifecycle.last_look import LastLook
+from app.lifecycle.replies import Replies
 from app.lifecycle.waiting import Waiters
 from app.storage.database import Database
 from app.watching.metrics import Metrics
@@ -36,6 +37,7 @@ class Site:
     tell_others: Callable[[str], None] = lambda hint: None
     metrics: Metrics = field(default_factory=Metrics)
     last_look: LastLook = field(default_factory=LastLook)
+    replies: Replies = field(default_factory=Replies)
     waiters: Waiters = field(default_factory=Waiters)
     deliveries_due: asyncio.Event = field(default_factory=asyncio.Event)
     runs_due: asyncio.Event = field(default_factory=asyncio.Event)

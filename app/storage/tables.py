@@ -318,6 +318,15 @@ audit_heads = _table(
     PrimaryKeyConstraint("tenant"),
 )
 
+# What the service makes for itself and all its processes share.
+service_secrets = _table(
+    "service_secrets",
+    _text("name"),
+    Column("value", LargeBinary, nullable=False),  # true
+    _time("created_at", required=True),
+    PrimaryKeyConstraint("name"),
+)
+
 # What each model call and tool call cost; one row a call, however often it was written.
 ledger = _table(
     "ledger",

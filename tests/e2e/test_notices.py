@@ -56,9 +56,9 @@ async def test_a_pause_is_told_once_and_signed_with_both_secrets_of_a_rotation(
 
 
 @contextmanager
-def bot_on(port: int) -> Generator[None]:
+def bot_on(port: int, *options: str) -> Generator[None]:
     """The example bot as a process."""
-    command = [sys.executable, "examples/approval_bot.py", "--port", str(port)]
+    command = [sys.executable, "examples/approval_bot.py", "--port", str(port), *options]
     with subprocess.Popen(
         command,
         cwd=REPOSITORY,
@@ -90,6 +90,17 @@ async def test_a_bot_that_was_away_hears_of_the_pause_and_decides_by_rule(
     assert decision["feedback"] == "stays in the house"
     assert [each["status"] for each in opened["attempts"]][-2:] == REFUSED_ONCE_THEN_TAKEN
     assert decided["status"] == "delivered"
+
+
+async def test_a_bot_decides_later_with_the_token_of_the_notice(town: Town, api: Api) -> None:
+    with bot_on(town.approvers_port, "--later"):
+        run = await api.accepted("errands", {"text": "ask for a day off"})
+        ended = await api.ended(run)
+        await all_told(api, ended)
+    assert ended["status"] == "completed"
+    decision = ended["pauses"][0]["decision"]
+    assert (decision["by"], decision["via"]) == ("channel:approvers", "api")
+    assert not any("reply_" in line for line in (*town.log_lines, *api.heard))
 
 
 def _call_of(run: Json) -> str:

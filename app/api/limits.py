@@ -1,0 +1,125 @@
+"""How much one credential may ask of this process: requests a minute, runs an hour, requests at once.
+
+Counted in memory, so that a request costs no statement more; each process counts for itself. While the
+service is open, callers are told apart by their network address.
+"""
+
+import math
+import re
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from app.api.auth import principal_in
+from app.api.problems import NotSignedIn, ProblemResponse
+from app.domain.principal import OPEN
+
+_REMEMBERED_AT_MOST: Final = 100_000
+_STARTS_RUN: Final = re.compile(r"/threads/[^/]+/runs/?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What an operator allows each credential; None: as much as it wants."""
+
+    requests_per_minute: int | None = None
+    runs_per_hour: int | None = None
+    requests_at_once: int | None = None
+
+
+NO_LIMITS: Final = Limits()
+
+
+class Rate:
+    """So many in so many seconds, and then one whenever its share of the time has passed.
+
+    Args:
+        most: How many may come at once, after a time of rest.
+        seconds: In how long so many may come.
+        clock: Seconds that never go back.
+    """
+
+    def __init__(
+        self, most: int, seconds: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._share = seconds / most
+        self._slack = seconds - self._share
+        self._clock = clock
+        self._due: dict[str, float] = {}  # when each would be through, at one a share (GCRA)
+
+    def wait(self, who: str) -> float:
+        """Takes one for `who`: 0; or how many seconds until there is one, and then takes none."""
+        now = self._clock()
+        due = max(self._due.get(who, now), now)
+        if due - now > self._slack:
+            return due - now - self._slack
+        if len(self._due) >= _REMEMBERED_AT_MOST:
+            self._due = {each: until for each, until in self._due.items() if until > now}
+        self._due[who] = due + self._share
+        return 0.0
+
+
+class Limiting:
+    """Pure ASGI, so that it costs next to nothing."""
+
+    def __init__(self, app: ASGIApp, *, limits: Limits) -> None:
+        self._app = app
+        self._requests = _rate(limits.requests_per_minute, 60)
+        self._runs = _rate(limits.runs_per_hour, 3600)
+        self._at_once = limits.requests_at_once
+        self._under_way: Counter[str] = Counter()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        who = _who(scope)
+        if who is None:
+            await self._app(scope, receive, send)
+        elif refusal := self._refusal(who, scope):
+            await refusal(scope, receive, send)
+        else:
+            await self._counted(who, scope, receive, send)
+
+    def _refusal(self, who: str, scope: Scope) -> ProblemResponse | None:
+        if self._at_once and self._under_way[who] >= self._at_once:
+            return _refused(f"{self._at_once} requests are under way: wait for one of them.", 1)
+        if self._requests and (wait := self._requests.wait(who)):
+            return _refused("That is too many requests a minute.", wait)
+        if self._runs and _starts_run(scope) and (wait := self._runs.wait(who)):
+            return _refused("That is too many runs an hour.", wait)
+        return None
+
+    async def _counted(self, who: str, scope: Scope, receive: Receive, send: Send) -> None:
+        self._under_way[who] += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._under_way[who] -= 1
+            if not self._under_way[who]:
+                del self._under_way[who]
+
+
+def _rate(most: int | None, seconds: float) -> Rate | None:
+    return Rate(most, seconds) if most else None
+
+
+def _who(scope: Scope) -> str | None:
+    """Whose request it is; None for what is answered to anybody."""
+    try:
+        principal = principal_in(scope)
+    except NotSignedIn:
+        return None
+    if principal.credential != OPEN:
+        return f"{principal.tenant}/{principal.credential}"
+    return f"{OPEN}/{principal.client}"
+
+
+def _starts_run(scope: Scope) -> bool:
+    return scope["method"] == "POST" and _STARTS_RUN.fullmatch(scope["path"]) is not None
+
+
+def _refused(detail: str, wait: float) -> ProblemResponse:
+    after = {"retry-after": str(max(1, math.ceil(wait)))}
+    return ProblemResponse(429, "too_many_requests", detail, headers=after)
