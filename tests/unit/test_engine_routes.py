@@ -29,7 +29,6 @@ from app.domain.decision import Action, Decline, InvalidDecision, Value, Verdict
 from app.domain.json import Json
 from app.domain.pause import PauseKind, PauseLevel
 from app.domain.step import StepStatus
-from app.engine.routing import ANSWERED_AFTER_DECISION
 from tests.engine_runs import EngineRun, approvers, run
 from tests.step_trees import Ran, gathers, line_of, mark, publisher
 
@@ -258,7 +257,7 @@ async def test_after_a_decided_approval_the_model_is_not_asked(how: str) -> None
     await getattr(paused.restarted(), how)()
     assert str(paused.output).endswith(">stop")
     assert requests == []
-    assert paused.ended.stop_reason == ANSWERED_AFTER_DECISION
+    assert paused.ended.stop_reason == "the agent answered after the approval decision"
 
 
 async def test_where_nobody_decided_the_model_is_asked() -> None:
