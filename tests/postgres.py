@@ -21,7 +21,7 @@ from app.storage.embedded import EmbeddedPostgres
 from app.storage.migrate import migrate
 
 # Nothing here has to outlive a power cut.
-_QUICK = {
+QUICK = {
     "fsync": "off",
     "full_page_writes": "off",
     "synchronous_commit": "off",
@@ -105,7 +105,7 @@ def _server() -> Generator[str]:
         return
     with tempfile.TemporaryDirectory(prefix="signoff-tests-", dir=quickest_folder()) as folder:
         Path(folder).chmod(0o711)  # where root lends Postgres an account, it must get through
-        server = asyncio.run(EmbeddedPostgres.start(Path(folder, "data"), settings=_QUICK))
+        server = asyncio.run(EmbeddedPostgres.start(Path(folder, "data"), settings=QUICK))
         try:
             yield server.url
         finally:
