@@ -3,8 +3,10 @@
 What is read: the tables, the file of effects, and what an approver's server got.
 """
 
+import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,8 +84,6 @@ MUST_BE_EMPTY: Mapping[str, str] = {
         where p.channel = 'approvers' and (
           select count(*) from deliveries d
           where d.pause_id = p.id and d.event_type = 'pause.opened') <> 1""",
-    "a notice that did not arrive": """
-        select id from deliveries where status <> 'delivered'""",
 }
 """Each finds what cannot be."""
 
@@ -131,6 +131,21 @@ async def find(
     finally:
         await connection.close()
     return findings
+
+
+async def until_told(database_url: str, received: Sequence[Received], within: float = 120) -> None:
+    """Returns once every notice has arrived, or after the time that is given to it."""
+    connection = await asyncpg.connect(database_url)
+    try:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                while True:
+                    ids = {row["id"] for row in await connection.fetch("select id from deliveries")}
+                    if ids <= {each.headers["webhook-id"] for each in received}:
+                        return
+                    await asyncio.sleep(0.2)
+    finally:
+        await connection.close()
 
 
 async def _look_at_tables(connection: asyncpg.Connection, findings: Findings) -> None:
@@ -197,6 +212,12 @@ async def _look_at_notices(
     connection: asyncpg.Connection, findings: Findings, received: Sequence[Received]
 ) -> None:
     """Whether nobody was told of one pause under two ids, or of a pause that there is not."""
+    arrived = {each.headers["webhook-id"] for each in received}
+    findings.faults += [
+        f"a notice that did not arrive: {row['id']}"
+        for row in await connection.fetch("select id from deliveries")
+        if row["id"] not in arrived
+    ]
     pauses = {row["id"] for row in await connection.fetch("select id from pauses")}
     told: dict[tuple[str, str], set[str]] = defaultdict(set)
     for each in received:

@@ -54,8 +54,8 @@ GUARDS = (
     Guard(
         name="the barrier",
         file="app/engine/journal.py",
-        guarded="        if not self._lasting and not self.writing.locked():\n            return\n",
-        bare="        return\n",
+        guarded="        await self._written()\n",
+        bare="",
     ),
     Guard(
         name="the notice written with the pause",

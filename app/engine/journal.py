@@ -13,7 +13,7 @@ from app.domain.step import StepRecord, StepStatus
 class Journal:
     """Gathers the facts of one line until `write` writes them, together with the line's checkpoint.
 
-    `write` takes the facts by `take`, and gives them back by `put_back` if it failed. It is never called
+    `check` raises where nothing may have an effect any more. `write` takes the facts by `take`, and gives them back by `put_back` if it failed. It is never called
     twice at once. Facts that a repetition would bring about again may wait for the next statement that has
     to be; what cannot be had again (a model's answer, a tool's effect) is written before the next effect.
     """
@@ -23,6 +23,7 @@ class Journal:
         write: Callable[[], Awaitable[None]],
         *,
         spent: Spent = NOTHING_SPENT,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
         self.events: list[Event] = []
         self.ledger: list[LedgerEntry] = []
@@ -34,6 +35,7 @@ class Journal:
         """In US dollars, by the run so far."""
         self._booked = set(spent.reports)
         self._write = write
+        self._check = check
         self.writing = asyncio.Lock()
         self._lasting = False
 
@@ -69,6 +71,10 @@ class Journal:
         It also waits for a write that is under way: until that is answered, the effect may rest on what will
         not be kept, or belong to a run that is lost.
         """
+        await self._written()
+        self._check()
+
+    async def _written(self) -> None:
         if not self._lasting and not self.writing.locked():
             return
         async with self.writing:

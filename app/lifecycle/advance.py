@@ -107,13 +107,18 @@ class _Advance:
         async def write() -> None:
             await advance.save()
 
+        def check() -> None:
+            """A worker that was frozen past its lease finds out before it does anything."""
+            if site.hands.held_for(run.run_id) > site.lease_seconds:
+                raise LeaseLost(run.run_id)
+
         advance = cls(
             site=site,
             lease=work.lease,
             program=program,
             loaded=loaded,
             saver=saver,
-            journal=Journal(write, spent=loaded.spent),
+            journal=Journal(write, spent=loaded.spent, check=check),
             addressees=Addressees(
                 channels=site.catalog.told_by(program), callback=loaded.has_callback
             ),

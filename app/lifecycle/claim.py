@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 
 from app.domain.ids import RunId
 from app.lifecycle.hands import Work
@@ -41,12 +42,16 @@ async def claim_queued(site: Site) -> bool:
 async def renew(site: Site) -> None:
     """Renews the leases of all runs that are advanced here; a run whose lease is gone is let go."""
     if busy := site.hands.busy:
+        since = time.monotonic()
         held = await runs.renew(
             site.database,
             worker=site.hands.worker,
             advancing=list(busy),
             lease_seconds=site.lease_seconds,
         )
+        for each in held:
+            if each.run.run_id in busy:
+                site.hands.holds(each.run.run_id, since)
         _let_go(site, busy, held)
 
 

@@ -5,6 +5,7 @@ then nothing has to look for it. Work that comes from the queue takes the same s
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -67,6 +68,7 @@ class Hands:
         self._news: dict[RunId, asyncio.Event] = {}
         self.known_decisions: dict[RunId, int] = {}
         """How many decisions the tasks have heard of, by run."""
+        self._held_since: dict[RunId, float] = {}
 
     @contextmanager
     def slot(self) -> Generator[Slot | None]:
@@ -75,7 +77,8 @@ class Hands:
             yield None
             return
         self.free -= 1
-        slot = Slot(self.worker, self._put)
+        since = time.monotonic()
+        slot = Slot(self.worker, lambda work: self._put(work, since))
         try:
             yield slot
         finally:
@@ -141,8 +144,17 @@ class Hands:
                     self._freed.clear()
                     await self._freed.wait()
 
-    def _put(self, work: Work) -> None:
+    def held_for(self, run_id: RunId) -> float:
+        """Seconds since the lease of a run was last known to be whole, by this machine's clock."""
+        return time.monotonic() - self._held_since.get(run_id, 0.0)
+
+    def holds(self, run_id: RunId, since: float) -> None:
+        """Notes that the lease of a run was taken, or renewed, not before that moment."""
+        self._held_since[run_id] = since
+
+    def _put(self, work: Work, since: float) -> None:
         self._waiting.add(work.lease.run.run_id)
+        self.holds(work.lease.run.run_id, since)
         self._work.put_nowait(work)
 
     def _ended(self, run_id: RunId, task: asyncio.Task[None]) -> None:
@@ -154,6 +166,7 @@ class Hands:
     def _forget(self, run_id: RunId) -> None:
         self._news.pop(run_id, None)
         self.known_decisions.pop(run_id, None)
+        self._held_since.pop(run_id, None)
 
     def _give_back(self) -> None:
         self.free += 1

@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from tests.crossing import Crossing, Fate, Place, cross
-from tests.history import find
+from tests.history import find, until_told
 from tests.long.conftest import Say
 from tests.postgres import Cluster
 from tests.receivers import Receiver
-from tests.service import Api, processes, until
+from tests.service import Api, processes
 from tests.wire import LOOKS, Moment, Point
 from tests.workflows.crossings import SERVED, is_whole
 from tests.workflows.effects import VARIABLE, Effects
@@ -64,7 +64,7 @@ async def test_at_every_point_a_struck_service_leaves_nothing_undone_and_nothing
             survivor = await begun.serve()
             async with survivor.api() as api:
                 crossings = await _strike_everywhere(place, api, say)
-                await _until_told(api)
+                await until_told(url, approvers.received)
         findings = await find(url, effects, received=approvers.received)
     for each in crossings:
         if not is_whole(each.run, effects.of(each.run)):
@@ -94,13 +94,3 @@ async def _strike_everywhere(place: Place, survivor: Api, say: Say) -> list[Cros
         )
     )
     return [whole, *struck]
-
-
-async def _until_told(api: Api) -> None:
-    """Returns once every notice has arrived."""
-
-    async def are_told() -> bool:
-        waiting = await api.get("/deliveries", status="pending", limit="1")
-        return not waiting["items"]
-
-    await until(are_told, within=120)

@@ -20,11 +20,11 @@ import pytest
 from app.storage.embedded import EmbeddedPostgres
 from app.storage.migrate import migrate
 from tests.crossing import ENDED, TAKEN_BEFORE, answer_to
-from tests.history import Findings, find
+from tests.history import Findings, find, until_told
 from tests.long.conftest import Say
 from tests.postgres import QUICK
 from tests.receivers import Receiver
-from tests.service import Api, Json, Process, Processes, Served, path_of, processes, until
+from tests.service import Api, Json, Process, Processes, Served, path_of, processes
 from tests.workflows.crossings import SERVED, is_whole
 from tests.workflows.effects import VARIABLE, Effects
 
@@ -169,7 +169,7 @@ async def test_whatever_dies_when_every_run_ends_right(tmp_path: Path, say: Say)
             async with town.doors[1].api() as second:
                 crowd = Crowd((first, second), random.Random(SEED))
                 await _live(town, crowd)
-                await _until_told(first)
+                await until_told(town.postgres.url, approvers.received)
             findings = await find(town.postgres.url, effects, received=approvers.received)
     _look_at_runs(findings, crowd, effects)
     findings.counts += Counter({f"times {name}": n for name, n in town.strikes.items()})
@@ -206,12 +206,3 @@ def _look_at_runs(findings: Findings, crowd: Crowd, effects: Effects) -> None:
                 counted = {vote["by"] for vote in pause["votes"]}
             if taken != counted:
                 findings.faults.append(f"told {taken}, decided by {counted}: {pause['id']}")
-
-
-async def _until_told(api: Api) -> None:
-    async def are_told() -> bool:
-        with suppress(httpx.TransportError, AssertionError):
-            return not (await api.get("/deliveries", status="pending", limit="1"))["items"]
-        return False
-
-    await until(are_told, within=120)
