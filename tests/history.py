@@ -180,12 +180,11 @@ async def _look_at_effects(
             "where type = 'tool.finished' group by 1"
         )
     }
-    lost = dict(
-        await connection.fetch(
-            "select run_id, count(*) from events "
-            "where type = 'run.queued' and data->>'reason' = 'lease ended' group by 1"
-        )
+    ended = (
+        "select run_id, count(*) as times from events "
+        "where type = 'run.queued' and data->>'reason' = 'lease ended' group by 1"
     )
+    lost = {row["run_id"]: int(row["times"]) for row in await connection.fetch(ended)}
     findings.counts["leases that ended"] = sum(lost.values())
     by_call: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for line in effects.all():

@@ -96,3 +96,16 @@ def test_a_step_stands_in_the_journal_as_it_stands_last() -> None:
     journal.record(ended)
     journal.put_back(facts)
     assert journal.take().steps == (ended,)
+
+
+async def test_a_barrier_lets_nobody_through_who_may_do_nothing_any_more() -> None:
+    def refuse() -> None:
+        raise PermissionError
+
+    writer = Writer()
+    journal = Journal(writer.write, check=refuse)
+    with pytest.raises(PermissionError):
+        await journal.barrier()
+    journal.keep()
+    with pytest.raises(PermissionError):
+        await journal.barrier()
