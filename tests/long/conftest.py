@@ -13,12 +13,13 @@ Say: TypeAlias = Callable[[str], None]
 
 
 @pytest.fixture
-def say(request: pytest.FixtureRequest) -> Say:
+def say(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> Say:
     """Writes a line between the results."""
     reporter: Any = request.config.pluginmanager.get_plugin("terminalreporter")
 
     def write(text: str) -> None:
-        reporter.ensure_newline()
-        reporter.write_line(text)
+        with capsys.disabled():
+            reporter.ensure_newline()
+            reporter.write_line(text)
 
     return write

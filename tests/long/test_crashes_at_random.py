@@ -1,6 +1,6 @@
 """Services and workers on one Postgres are killed and frozen, and Postgres restarted, at random, under load.
 
-`CRASH_SECONDS` says for how long, 40 by default; `CRASH_SEED` repeats the order of what is done.
+`CRASH_SECONDS` says for how long, 30 by default; `CRASH_SEED` repeats the order of what is done.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from tests.service import Api, Json, Process, Processes, Served, path_of, proces
 from tests.workflows.crossings import SERVED, is_whole
 from tests.workflows.effects import VARIABLE, Effects
 
-SECONDS = float(os.environ.get("CRASH_SECONDS", "40"))
+SECONDS = float(os.environ.get("CRASH_SECONDS", "30"))
 SEED = int(os.environ.get("CRASH_SEED", "0")) or random.randrange(1, 1_000_000)
 CALLERS = 8
 LEASE = 1.0
@@ -164,6 +164,7 @@ async def test_whatever_dies_when_every_run_ends_right(tmp_path: Path, say: Say)
         environment = {
             VARIABLE: str(effects.path),
             "SIGNOFF_CHANNELS__APPROVERS__URL": approvers.url,
+            "SIGNOFF_ALLOWED_NETWORKS": "127.0.0.0/8",
         }
         async with town_of(tmp_path, environment) as town, town.doors[0].api() as first:
             async with town.doors[1].api() as second:
