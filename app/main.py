@@ -82,6 +82,8 @@ async def running(
         workflows = load_workflows(settings.workflows)
         programs = [Program(each, prices=prices) for each in workflows]
     async with AsyncExitStack() as ending:
+        for program in programs:
+            ending.push_async_callback(program.aclose)
         database = await _database(settings, ending)
         is_open = await _is_open(settings, role, database)
         endpoints, unaddressed = _endpoints(settings, programs, is_open=is_open)

@@ -46,12 +46,12 @@ from app.engine.calls import (
     to_run,
     with_outcomes,
 )
-from app.engine.drive import Drive, LineFailed, expired, over_budget, step_outside
+from app.engine.drive import Drive, LineFailed, expired, model_failed, over_budget, step_outside
 from app.engine.faults import printable, reason_of
 from app.engine.guarding import failing
 from app.engine.hearing import Hearing, hearing
 from app.engine.judging import Judge
-from app.engine.models import Model, ModelAnswer, ModelError, ModelRequest
+from app.engine.models import Finish, Model, ModelAnswer, ModelError, ModelRequest
 from app.engine.running import began, run_call
 from app.engine.scrubbing import secrets_said
 from app.engine.served import Seat
@@ -244,15 +244,19 @@ class _Agent:
         try:
             async with asking:
                 answer = await self._model.ask(request, heard)
-        except SignoffError as error:
-            if isinstance(error, ModelError) and error.usage is not None:
+        except ModelError as error:
+            if error.usage is not None:
                 booking.model_used(drive, turn.place, agent.name, error.model, error.usage)
+            raise model_failed(error, turn.path) from error
+        except SignoffError as error:
             raise LineFailed(error.code, error.message, step=turn.path) from error
         except TimeoutError as error:
             raise self._over("time", agent.limits.time) from error
         booking.model_answered(drive, self._seat, turn, answer)
         if heard is not None:
             heard.ends(answer)
+        if answer.finish is Finish.REFUSED and agent.output is not None:
+            raise model_failed(ModelError(answer.model, "refused to answer"), turn.path)
         return answer
 
     async def _proposed(

@@ -17,6 +17,7 @@ from app.domain.pause import Answer, Ask
 from app.domain.run import RunError, RunRef
 from app.engine.audience import Audience
 from app.engine.journal import Journal
+from app.engine.models import ModelError
 
 ROOT = "root"
 """The name of the line that is the workflow itself."""
@@ -169,6 +170,11 @@ class LineFailed(Exception):
         super().__init__(message)
         self.error = RunError(code=code, message=message, step=step, details=details)
         self.is_noted = is_noted
+
+
+def model_failed(error: ModelError, step: str) -> LineFailed:
+    """A model gave no usable answer."""
+    return LineFailed(error.code, error.message, step=step, details=error.details)
 
 
 def expired(step: str) -> LineFailed:

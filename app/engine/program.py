@@ -93,9 +93,14 @@ class Program:
         self.fingerprint = workflow.fingerprint
         self.channels = {channel.name: channel for channel in workflow.channels}
         self.told_channels = frozenset(each.name for each in workflow.channels if each.is_told)
-        self._plan = plan_of(workflow, _Models(models, prices))
+        self._models = _Models(models, prices)
+        self._plan = plan_of(workflow, self._models)
         self._input_schema = schema_of(workflow.input)
         self._output_schema = schema_of(workflow.output)
+
+    async def aclose(self) -> None:
+        """Closes the connections of its models in this event loop."""
+        await self._models.aclose()
 
     def check_input(self, value: Json) -> CheckedInput:
         """The input of a run, at `/input` of the request.
@@ -274,3 +279,7 @@ class _Models:
             model = model_for(named, timeout=asking.timeout, retries=asking.retries)
             self._made[asking] = self._prices.applied_to(model, named)
         return self._made[asking]
+
+    async def aclose(self) -> None:
+        for each in self._made.values():
+            await each.aclose()

@@ -8,7 +8,7 @@ from app.domain.event import Event, EventType
 from app.domain.json import Json
 from app.domain.message import Message
 from app.engine.booking import model_used
-from app.engine.drive import Drive, LineFailed, step_outside
+from app.engine.drive import Drive, LineFailed, model_failed, step_outside
 from app.engine.models import Model, ModelAnswer, ModelError, ModelRequest
 from app.engine.served import StepPlace
 from app.engine.state import LineState
@@ -75,9 +75,11 @@ class ModelChoice:
         request = ModelRequest(agent=node.name, turn=turn, messages=messages, tools=[])
         try:
             answer = await self._model.ask(request)
-        except SignoffError as error:
-            if isinstance(error, ModelError) and error.usage is not None:
+        except ModelError as error:
+            if error.usage is not None:
                 model_used(drive, within, node.name, error.model, error.usage)
+            raise model_failed(error, place.path) from error
+        except SignoffError as error:
             raise LineFailed(error.code, error.message, step=place.path) from error
         model_used(drive, within, node.name, answer.model, answer.usage)
         data: dict[str, Json] = {"path": place.path, "agent": node.name, "turn": turn, "calls": 0}

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from contextlib import aclosing
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
@@ -12,7 +13,6 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_openai import ChatOpenAI
-from pydantic import SecretStr
 
 from app.authoring import ModelRequest as Told
 from app.authoring import (
@@ -30,28 +30,23 @@ from app.engine.models import (
     Finish,
     ModelAnswer,
     ModelError,
-    ModelRequest,
-    ToolSpec,
     Usage,
     model_for,
 )
 from app.engine.models.messages import UNREADABLE
 from app.errors import AuthoringError
-from tests.openai_server import (
+from tests.asking import ASKED, KEY, SEND, Asking, chat, request
+from tests.model_server import (
     Answer,
-    OpenAIServer,
     answers,
     breaks_off,
-    call,
-    calls,
     drops,
     fails,
     hangs,
-    openai_server,
-    says,
+    model_server,
 )
+from tests.openai_server import call, calls, responds, says
 
-KEY = "sk-never-shown"
 BODIES: list[Any] = [
     b"<html>",
     b"",
@@ -65,41 +60,11 @@ BODIES: list[Any] = [
     {"choices": [{"message": {"role": "assistant", "tool_calls": [{"function": "x"}]}}]},
     {"error": {"message": "overloaded"}},
 ]
-ASKED = Message(role="user", text="the order of the customer")
-SEND = ToolSpec(
-    name="send",
-    description="Sends.",
-    parameters={"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]},
-)
 
 
-def chat(server: OpenAIServer, **settings: Any) -> ChatOpenAI:
-    settings = {"timeout": 5, "max_retries": 0, **settings}
-    return ChatOpenAI(
-        model="gpt-test", base_url=server.base_url, api_key=SecretStr(KEY), **settings
-    )
-
-
-def request(*messages: Message, tools: tuple[ToolSpec, ...] = (SEND,)) -> ModelRequest:
-    return ModelRequest(agent="clerk", turn=0, messages=messages or (ASKED,), tools=tools)
-
-
-async def ask(server: OpenAIServer, *messages: Message, **settings: Any) -> ModelAnswer:
-    return await model_for(chat(server, **settings), timeout=timedelta(seconds=5), retries=0).ask(
-        request(*messages)
-    )
-
-
-async def answer_to(answer: Answer) -> ModelAnswer:
-    async with openai_server(answer) as server:
-        return await ask(server)
-
-
-async def fault_of(*scripted: Answer, **settings: Any) -> ModelError:
-    async with openai_server(*scripted) as server:
-        with pytest.raises(ModelError) as failed:
-            await ask(server, **settings)
-    return failed.value
+@pytest.fixture(params=[False, True], ids=["whole", "heard"])
+def asking(request: pytest.FixtureRequest) -> Asking:
+    return Asking(listens=request.param)
 
 
 @pytest.mark.parametrize(
@@ -107,20 +72,20 @@ async def fault_of(*scripted: Answer, **settings: Any) -> ModelError:
     [(0.0125, Decimal("0.0125")), (0, Decimal(0)), (-1, None), ("free", None), (True, None)],
 )
 async def test_what_a_provider_says_that_an_answer_cost_is_believed(
-    said: object, cost: Decimal | None
+    asking: Asking, said: object, cost: Decimal | None
 ) -> None:
     used = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15, "cost": said}
-    assert (await answer_to(says("Hello.", usage=used))).usage.cost == cost
+    assert (await asking.answer_to(says("Hello.", usage=used))).usage.cost == cost
 
 
-async def test_a_text_comes_back_with_what_it_took() -> None:
+async def test_a_text_comes_back_with_what_it_took(asking: Asking) -> None:
     used = {
         "prompt_tokens": 100,
         "completion_tokens": 7,
         "total_tokens": 107,
         "prompt_tokens_details": {"cached_tokens": 64},
     }
-    answer = await answer_to(says("Hello.", usage=used))
+    answer = await asking.answer_to(says("Hello.", usage=used))
     assert answer.text == "Hello."
     assert answer.calls == ()
     assert answer.usage == Usage(input_tokens=100, output_tokens=7, cached_input_tokens=64)
@@ -129,11 +94,11 @@ async def test_a_text_comes_back_with_what_it_took() -> None:
     assert answer.raw is None
 
 
-async def test_an_answer_without_usage_took_nothing_that_is_known() -> None:
-    assert (await answer_to(says("Hello.", usage=None))).usage == Usage()
+async def test_an_answer_without_usage_took_nothing_that_is_known(asking: Asking) -> None:
+    assert (await asking.answer_to(says("Hello.", usage=None))).usage == Usage()
 
 
-async def test_the_conversation_and_the_tools_reach_the_provider() -> None:
+async def test_the_conversation_and_the_tools_reach_the_provider(asking: Asking) -> None:
     proposal = ProposedCall(id="w1", tool="send", arguments={"to": "ä"})
     conversation = (
         Message(role="system", text="Be brief."),
@@ -141,8 +106,8 @@ async def test_the_conversation_and_the_tools_reach_the_provider() -> None:
         Message(role="assistant", text="", calls=[proposal]),
         Message(role="tool", text="sent", call_id="w1"),
     )
-    async with openai_server(says("done")) as server:
-        await ask(server, *conversation)
+    async with model_server(says("done")) as server:
+        await asking.ask(server, *conversation)
         sent = server.requests[0]
     assert sent.path == "/v1/chat/completions"
     assert [each["role"] for each in sent.messages] == ["system", "user", "assistant", "tool"]
@@ -150,18 +115,20 @@ async def test_the_conversation_and_the_tools_reach_the_provider() -> None:
         {"type": "function", "id": "w1", "function": {"name": "send", "arguments": '{"to": "ä"}'}}
     ]
     assert sent.messages[3] == {"role": "tool", "content": "sent", "tool_call_id": "w1"}
-    assert sent.tools == [{"name": "send", "description": "Sends.", "parameters": SEND.parameters}]
+    assert [each["function"] for each in sent.body["tools"]] == [
+        {"name": "send", "description": "Sends.", "parameters": SEND.parameters}
+    ]
 
 
 async def test_without_tools_none_are_sent() -> None:
-    async with openai_server(says("done")) as server:
+    async with model_server(says("done")) as server:
         model = model_for(chat(server), timeout=timedelta(seconds=5), retries=0)
         await model.ask(request(tools=()))
         assert "tools" not in server.requests[0].body
 
 
-async def test_parallel_calls_keep_their_order_and_their_ids() -> None:
-    answer = await answer_to(
+async def test_parallel_calls_keep_their_order_and_their_ids(asking: Asking) -> None:
+    answer = await asking.answer_to(
         calls(call("send", '{"to": "a"}', id="x"), call("find", '{"n": 1}', id="y"), text="Both.")
     )
     assert [(each.provider_id, each.tool, each.arguments) for each in answer.calls] == [
@@ -171,8 +138,8 @@ async def test_parallel_calls_keep_their_order_and_their_ids() -> None:
     assert answer.text == "Both."
 
 
-async def test_a_repeated_id_merges_no_calls() -> None:
-    answer = await answer_to(
+async def test_a_repeated_id_merges_no_calls(asking: Asking) -> None:
+    answer = await asking.answer_to(
         calls(call("send", '{"to": "a"}', id="0"), call("send", '{"to": "b"}', id="0"))
     )
     assert [(each.provider_id, each.arguments) for each in answer.calls] == [
@@ -181,19 +148,19 @@ async def test_a_repeated_id_merges_no_calls() -> None:
     ]
 
 
-async def test_a_missing_or_empty_id_is_none() -> None:
-    answer = await answer_to(calls(call("send", id=None), call("send", id="")))
+async def test_a_missing_or_empty_id_is_none(asking: Asking) -> None:
+    answer = await asking.answer_to(calls(call("send", id=None), call("send", id="")))
     assert [each.provider_id for each in answer.calls] == [None, None]
 
 
 @pytest.mark.parametrize("nothing", ["", None, "{}"])
-async def test_no_arguments_are_an_empty_object(nothing: str | None) -> None:
-    answer = await answer_to(calls(call("send", nothing)))
+async def test_no_arguments_are_an_empty_object(asking: Asking, nothing: str | None) -> None:
+    answer = await asking.answer_to(calls(call("send", nothing)))
     assert (answer.calls[0].arguments, answer.calls[0].fault) == ({}, None)
 
 
-async def test_arguments_may_come_as_an_object_instead_of_its_text() -> None:
-    answer = await answer_to(calls(call("send", {"to": "a"})))
+async def test_arguments_may_come_as_an_object_instead_of_its_text(asking: Asking) -> None:
+    answer = await asking.answer_to(calls(call("send", {"to": "a"})))
     assert answer.calls[0].arguments == {"to": "a"}
 
 
@@ -208,14 +175,16 @@ async def test_arguments_may_come_as_an_object_instead_of_its_text() -> None:
         ("null", "not a JSON object"),
     ],
 )
-async def test_invalid_arguments_are_kept_as_they_were_written(written: str, fault: str) -> None:
-    answer = await answer_to(calls(call("send", written)))
+async def test_invalid_arguments_are_kept_as_they_were_written(
+    asking: Asking, written: str, fault: str
+) -> None:
+    answer = await asking.answer_to(calls(call("send", written)))
     assert answer.calls[0].arguments == written
     assert fault in (answer.calls[0].fault or "")
 
 
-async def test_invalid_calls_stand_where_the_provider_put_them() -> None:
-    answer = await answer_to(
+async def test_invalid_calls_stand_where_the_provider_put_them(asking: Asking) -> None:
+    answer = await asking.answer_to(
         calls(
             call("first", "{", id="1"),
             call("second", "{}", id="2"),
@@ -227,12 +196,12 @@ async def test_invalid_calls_stand_where_the_provider_put_them() -> None:
     assert [each.fault is None for each in answer.calls] == [False, True, False, True]
 
 
-async def test_a_call_without_a_function_is_a_call_of_no_tool() -> None:
-    answer = await answer_to(calls({"id": "1", "type": "function"}, call("send", id="2")))
+async def test_a_call_without_a_function_is_a_call_of_no_tool(asking: Asking) -> None:
+    answer = await asking.answer_to(calls({"id": "1", "type": "function"}, call("send", id="2")))
     assert [each.tool for each in answer.calls] == ["", "send"]
 
 
-async def test_invalid_arguments_go_back_in_a_form_that_every_server_reads() -> None:
+async def test_invalid_arguments_go_back_in_a_form_that_every_server_reads(asking: Asking) -> None:
     proposals = [
         ProposedCall(id="w1", tool="send", arguments="{oops"),
         ProposedCall(id="w2", tool="send", arguments={"to": "a"}),
@@ -243,34 +212,45 @@ async def test_invalid_arguments_go_back_in_a_form_that_every_server_reads() -> 
         Message(role="tool", text="Tool error: not valid JSON", call_id="w1"),
         Message(role="tool", text="sent", call_id="w2"),
     )
-    async with openai_server(says("done")) as server:
-        await ask(server, *conversation)
+    async with model_server(says("done")) as server:
+        await asking.ask(server, *conversation)
         sent = server.requests[0].messages[1]["tool_calls"]
     assert [each["id"] for each in sent] == ["w1", "w2"]
     assert sent[0]["function"]["arguments"] == f'{{"{UNREADABLE}": "{{oops"}}'
 
 
-async def test_a_refusal_is_told_in_the_words_it_was_made_in() -> None:
-    answer = await answer_to(says(None, refusal="I cannot help with that."))
+async def test_a_refusal_is_told_in_the_words_it_was_made_in(asking: Asking) -> None:
+    answer = await asking.answer_to(says(None, refusal="I cannot help with that."))
     assert (answer.text, answer.finish) == ("I cannot help with that.", Finish.REFUSED)
 
 
-async def test_a_content_filter_is_a_refusal() -> None:
-    answer = await answer_to(says("", finish="content_filter"))
-    assert (answer.text, answer.finish) == ("", Finish.REFUSED)
+@pytest.mark.parametrize("said", ["", "The beginning of"])
+async def test_what_a_filter_has_stopped_is_no_answer(asking: Asking, said: str) -> None:
+    error = await asking.fault_of(says(said, finish="content_filter"))
+    assert "was stopped by its provider" in error.message
+    assert error.usage == Usage(input_tokens=10, output_tokens=5)
 
 
-async def test_a_text_that_was_cut_off_says_so() -> None:
-    answer = await answer_to(says("The beginning of", finish="length"))
-    assert (answer.text, answer.finish) == ("The beginning of", Finish.CUT_OFF)
+async def test_a_refusal_without_a_word_is_no_answer(asking: Asking) -> None:
+    error = await asking.fault_of(says(None, refusal=" "))
+    assert "refused to answer" in error.message
 
 
-async def test_a_call_that_was_cut_off_is_not_one_without_arguments() -> None:
-    answer = await answer_to(calls(call("find", ""), call("send", ""), finish="length"))
-    assert [(each.arguments, each.fault is None) for each in answer.calls] == [
-        ({}, True),
-        ("", False),
-    ]
+@pytest.mark.parametrize(
+    "answer",
+    [
+        says("The beginning of", finish="length"),
+        calls(call("find", ""), call("send", ""), finish="length"),
+        calls(call("find", "{}"), call("send", "{}"), finish="length"),
+    ],
+    ids=["text", "calls", "calls that look whole"],
+)
+async def test_what_was_cut_off_is_no_answer(asking: Asking, answer: Answer) -> None:
+    error = await asking.fault_of(answer)
+    assert "was cut off at its output limit, after 5 tokens. Raise the model's max_tok" in str(
+        error
+    )
+    assert error.usage == Usage(input_tokens=10, output_tokens=5)  # it was paid for all the same
 
 
 @pytest.mark.parametrize(
@@ -293,8 +273,8 @@ async def test_a_call_that_was_cut_off_is_not_one_without_arguments() -> None:
     ],
     ids=lambda answer: "",
 )
-async def test_what_cannot_be_stored_is_a_model_error(answer: Answer) -> None:
-    error = await fault_of(answer)
+async def test_what_cannot_be_stored_is_a_model_error(asking: Asking, answer: Answer) -> None:
+    error = await asking.fault_of(answer)
     assert "answered with what cannot be stored" in error.message
     assert error.usage == Usage(input_tokens=10, output_tokens=5)  # it was paid for all the same
 
@@ -302,7 +282,7 @@ async def test_what_cannot_be_stored_is_a_model_error(answer: Answer) -> None:
 @pytest.mark.parametrize(
     ("status", "said"),
     [
-        (400, "answered with an error (status 400, some_error)"),
+        (400, "did not take the request (status 400, some_error)"),
         (401, "refused the credentials (status 401, some_error)"),
         (404, "is not known to the provider (status 404, some_error)"),
         (429, "is over its rate limit or quota (status 429, some_error)"),
@@ -310,86 +290,90 @@ async def test_what_cannot_be_stored_is_a_model_error(answer: Answer) -> None:
         (503, "answered with an error (status 503, some_error)"),
     ],
 )
-async def test_an_error_of_the_provider_is_told_without_its_words(status: int, said: str) -> None:
-    error = await fault_of(fails(status, message=f"bad key {KEY}; you said {ASKED['text']}"))
-    assert error.message == f"The model ChatOpenAI:gpt-test {said}."
+async def test_an_error_of_the_provider_is_told_without_its_words(
+    asking: Asking, status: int, said: str
+) -> None:
+    error = await asking.fault_of(fails(status, message=f"bad key {KEY}; you said {ASKED['text']}"))
+    assert error.message.startswith(f"The model ChatOpenAI:gpt-test {said}. ")
+    assert ASKED["text"] not in error.message
+    assert KEY not in error.message
     assert (error.code, error.status) == ("model_error", status)
     assert error.__suppress_context__
 
 
-async def test_a_code_that_is_no_bare_word_is_left_out() -> None:
-    error = await fault_of(fails(400, code=f"You wrote {ASKED['text']}"))
-    assert error.message.endswith("(status 400).")
+async def test_a_code_that_is_no_bare_word_is_left_out(asking: Asking) -> None:
+    error = await asking.fault_of(fails(400, code=f"You wrote {ASKED['text']}"))
+    assert "(status 400)." in error.message
 
 
-async def test_a_conversation_that_does_not_fit_says_so() -> None:
-    error = await fault_of(fails(400, message="prompt is too long"))
+async def test_a_conversation_that_does_not_fit_says_so(asking: Asking) -> None:
+    error = await asking.fault_of(fails(400, message="prompt is too long"))
     assert "more than fits its context" in error.message
 
 
 @pytest.mark.parametrize("failing", [fails(429, retry_after="0.01"), fails(500), drops()])
-async def test_the_client_tries_again(failing: Answer) -> None:
-    async with openai_server(failing, says("at last")) as server:
-        assert (await ask(server, max_retries=1)).text == "at last"
+async def test_the_client_tries_again(asking: Asking, failing: Answer) -> None:
+    async with model_server(failing, says("at last")) as server:
+        assert (await asking.ask(server, max_retries=1)).text == "at last"
         assert len(server.requests) == 2
 
 
-async def test_retries_end() -> None:
-    async with openai_server() as server:
+async def test_retries_end(asking: Asking) -> None:
+    async with model_server() as server:
         with pytest.raises(ModelError):
-            await ask(server, max_retries=1)
+            await asking.ask(server, max_retries=1)
         assert len(server.requests) == 2
 
 
-async def test_a_client_error_is_not_tried_again() -> None:
-    async with openai_server(fails(400), says("never")) as server:
+async def test_a_client_error_is_not_tried_again(asking: Asking) -> None:
+    async with model_server(fails(401), says("never")) as server:
         with pytest.raises(ModelError):
-            await ask(server, max_retries=3)
+            await asking.ask(server, max_retries=3)
         assert len(server.requests) == 1
 
 
-async def test_a_provider_that_hangs_is_given_up() -> None:
-    error = await fault_of(hangs(), timeout=0.05)
+async def test_a_provider_that_hangs_is_given_up(asking: Asking) -> None:
+    error = await asking.fault_of(hangs(), timeout=0.05)
     assert "did not answer in time" in error.message
 
 
 async def test_a_client_without_a_timeout_is_given_up_too() -> None:
-    async with openai_server(hangs()) as server:
+    async with model_server(hangs()) as server:
         model = model_for(chat(server, timeout=None), timeout=timedelta(milliseconds=50), retries=0)
         with pytest.raises(ModelError, match=r"did not answer within 0\.05 s"):
             await model.ask(request())
 
 
 @pytest.mark.parametrize("scripted", [drops(), breaks_off(says("half of"))])
-async def test_a_broken_connection_is_a_model_error(scripted: Answer) -> None:
-    assert "connection" in (await fault_of(scripted)).message
+async def test_a_broken_connection_is_a_model_error(asking: Asking, scripted: Answer) -> None:
+    assert "connection" in (await asking.fault_of(scripted)).message
 
 
-async def test_a_provider_that_is_not_there_is_a_model_error() -> None:
-    async with openai_server() as server:
+async def test_a_provider_that_is_not_there_is_a_model_error(asking: Asking) -> None:
+    async with model_server() as server:
         pass
     with pytest.raises(ModelError, match="could not be reached"):
-        await ask(server)
+        await asking.ask(server)
 
 
 @pytest.mark.parametrize("body", BODIES)
-async def test_an_answer_outside_the_protocol_is_a_model_error(body: Any) -> None:
-    assert "cannot be read" in (await fault_of(answers(body))).message
+async def test_an_answer_outside_the_protocol_is_a_model_error(asking: Asking, body: Any) -> None:
+    assert "cannot be read" in (await asking.fault_of(answers(body))).message
 
 
-async def test_a_question_can_be_cancelled() -> None:
-    async with openai_server(hangs()) as server:
-        asking = asyncio.create_task(ask(server))
+async def test_a_question_can_be_cancelled(asking: Asking) -> None:
+    async with model_server(hangs()) as server:
+        question = asyncio.create_task(asking.ask(server))
         await server.asked.wait()
-        asking.cancel()
+        question.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await asking
+            await question
         async with asyncio.timeout(5):
             await server.left.wait()
 
 
 async def test_one_client_and_its_connection_serve_every_question() -> None:
-    async with openai_server(says("one"), says("two"), says("three")) as server:
+    async with model_server(says("one"), says("two"), says("three")) as server:
         model = model_for(chat(server), timeout=timedelta(seconds=5), retries=0)
         said = [(await model.ask(request())).text for _ in range(3)]
         assert said == ["one", "two", "three"]
@@ -397,25 +381,26 @@ async def test_one_client_and_its_connection_serve_every_question() -> None:
 
 
 async def test_a_streaming_chat_model_is_asked_for_whole_answers() -> None:
-    async with openai_server(calls(call("a", id="0"), call("b", id="0"))) as server:
-        answer = await ask(server, streaming=True)
+    async with model_server(calls(call("a", id="0"), call("b", id="0"))) as server:
+        answer = await Asking(listens=False).ask(server, streaming=True)
         assert not server.requests[0].body.get("stream")
     assert [each.tool for each in answer.calls] == ["a", "b"]
 
 
 async def test_a_writers_chat_model_is_left_as_it_was() -> None:
-    async with openai_server(calls(call("send", id="1"))) as server:
+    async with model_server(calls(call("send", id="1"))) as server:
         given = chat(server)
         await model_for(given, timeout=timedelta(seconds=5), retries=0).ask(request())
         assert type(given) is ChatOpenAI
 
 
 async def test_a_model_is_named_by_provider_and_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with openai_server(fails(500, retry_after="0.01"), *[says("hello")] * 4) as server:
+    async with model_server(fails(500, retry_after="0.01"), *[says("hello")] * 4) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
         model = model_for("openai:gpt-named", timeout=timedelta(seconds=5), retries=1)
-        answered = await asyncio.gather(*(model.ask(request()) for _ in range(4)))
+        async with aclosing(model):
+            answered = await asyncio.gather(*(model.ask(request()) for _ in range(4)))
         assert [answer.text for answer in answered] == ["hello"] * 4
         assert len(server.requests) == 5
         for sent in server.requests:
@@ -446,14 +431,9 @@ def test_a_malformed_model_is_found_before_anything_runs(spec: str, mistake: str
         model_for(spec, timeout=timedelta(seconds=5), retries=0)
 
 
-def response(*output: dict[str, Any]) -> Answer:
-    """An answer of OpenAI's other protocol, Responses."""
-    head = {"id": "resp_1", "object": "response", "created_at": 1, "model": "gpt-r"}
-    settings: dict[str, Any] = {"status": "completed", "tools": [], "tool_choice": "auto"}
-    return answers({**head, **settings, "parallel_tool_calls": True, "output": list(output)})
-
-
-async def test_responses_keep_the_order_of_calls_and_get_their_reasoning_back() -> None:
+async def test_responses_keep_the_order_of_calls_and_get_their_reasoning_back(
+    asking: Asking,
+) -> None:
     reasoning: dict[str, Any] = {
         "type": "reasoning",
         "id": "rs_1",
@@ -468,16 +448,16 @@ async def test_responses_keep_the_order_of_calls_and_get_their_reasoning_back() 
         "arguments": "{oops",
     }
     second = {"type": "function_call", "id": "fc_2", "call_id": "2", "name": "b", "arguments": "{}"}
-    scripted = response(reasoning, first, second)
-    async with openai_server(scripted, scripted) as server:
-        answer = await ask(server, use_responses_api=True)
+    scripted = responds(reasoning, first, second)
+    async with model_server(scripted, scripted) as server:
+        answer = await asking.ask(server, use_responses_api=True)
         assert [each.tool for each in answer.calls] == ["a", "b"]
         calls = [
             ProposedCall(id=f"w{at}", tool=each.tool, arguments=each.arguments)
             for at, each in enumerate(answer.calls)
         ]
         said = Message(role="assistant", text=answer.text, calls=calls, raw=answer.raw)
-        await ask(server, ASKED, said, use_responses_api=True)
+        await asking.ask(server, ASKED, said, use_responses_api=True)
         sent = server.requests[1].body["input"]
     assert sent[1] == reasoning
     assert [each["call_id"] for each in sent[2:]] == ["w0", "w1"]
@@ -531,12 +511,12 @@ async def test_reasoning_goes_back_to_its_provider_under_the_ids_in_use() -> Non
     assert [each["id"] for each in heard.tool_calls] == ["w1"]
 
 
-async def test_reasoning_does_not_go_to_another_provider() -> None:
+async def test_reasoning_does_not_go_to_another_provider(asking: Asking) -> None:
     answer = await model_for(Thinking(heard=[]), timeout=timedelta(seconds=5), retries=0).ask(
         request()
     )
-    async with openai_server(says("done")) as server:
-        await ask(server, ASKED, spoken(answer, answer.text))
+    async with model_server(says("done")) as server:
+        await asking.ask(server, ASKED, spoken(answer, answer.text))
         assert server.requests[0].messages[1]["content"] == "I shall send it."
 
 

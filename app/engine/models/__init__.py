@@ -13,11 +13,13 @@ from app.engine.models.exchange import (
     Usage,
 )
 from app.engine.models.prices import NO_PRICES, REPORTED, Prices
+from app.engine.models.providers import ProviderModel
 
 __all__ = [
     "NO_PRICES",
     "REPORTED",
     "Prices",
+    "ProviderModel",
     "model_for",
     "AnsweredCall",
     "Finish",

@@ -4,8 +4,10 @@ from datetime import timedelta
 
 from app.authoring import ScriptedModel
 from app.authoring.model import ChatModel
+from app.engine.models.clients import checked
 from app.engine.models.exchange import Model
-from app.engine.models.providers import ProviderModel, checked, label_of
+from app.engine.models.prices import name_of
+from app.engine.models.providers import ProviderModel
 from app.engine.models.scripted import NAME, Script
 from app.engine.models.watched import WatchedModel
 
@@ -30,4 +32,4 @@ def model_for(model: str | ChatModel | ScriptedModel, *, timeout: timedelta, ret
             return WatchedModel(Script(model), NAME)
         case ChatModel():
             made = ProviderModel(model, timeout=timeout, retries=retries)
-            return WatchedModel(made, label_of(model))
+            return WatchedModel(made, name_of(model))

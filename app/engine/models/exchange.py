@@ -60,7 +60,8 @@ class Finish(StrEnum):
 
     COMPLETE = "complete"
     CUT_OFF = "cut_off"  # at its output limit: text or last call may be half of what was meant
-    REFUSED = "refused"  # by the model, or by the provider's content filter
+    REFUSED = "refused"  # by the model, in the words of the text
+    FILTERED = "filtered"  # stopped by the provider, for what it says
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,23 +107,40 @@ class Model(Protocol):
         """
         ...
 
+    async def aclose(self) -> None:
+        """Closes what connections it has in this event loop."""
+        ...
+
 
 class ModelError(SignoffError):
     """A model gave no usable answer, its client's retries included.
 
     The message is for an operator: which model, and what happened. It never quotes the provider, whose
-    own words may repeat the prompt or a part of the key. `usage` is what the answer took if there was one.
+    own words may repeat the prompt or a part of the key. `advice` says what to do. `usage` is what the answer
+    took if there was one.
     """
 
     code = "model_error"
 
     def __init__(
-        self, model: str, fault: str, *, status: int | None = None, usage: Usage | None = None
+        self,
+        model: str,
+        fault: str,
+        *,
+        advice: str = "",
+        status: int | None = None,
+        usage: Usage | None = None,
     ) -> None:
-        super().__init__(f"The model {model} {fault}.", model=model, status=status)
+        message = " ".join([f"The model {model} {fault}.", advice]).rstrip()
+        super().__init__(message, model=model, status=status)
         self.model = model
         self.status = status
         self.usage = usage
+
+    @property
+    def details(self) -> Json:
+        """What a program may want to know of it."""
+        return {"model": self.model, "status": self.status}
 
     @classmethod
     def unstorable(cls, model: str, error: InvalidJson, usage: Usage) -> "ModelError":

@@ -31,9 +31,10 @@ UNREADABLE = "INVALID_JSON"
 _CALL_BLOCKS = frozenset({"tool_use", "tool_call", "function_call", "invalid_tool_call"})
 _TOLD_ELSEWHERE = frozenset({"tool_calls", "function_call", "refusal"})
 _CUT_OFF = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
-_REFUSED = frozenset(
+_FILTERED = frozenset(
     {"content_filter", "refusal", "safety", "prohibited_content", "guardrail_intervened"}
 )
+_STOP_REASONS = ("finish_reason", "stop_reason", "stopReason", "done_reason")
 
 
 def to_langchain(messages: Sequence[Message], maker: str) -> list[BaseMessage]:
@@ -104,22 +105,33 @@ def _renamed(value: Json, names: Mapping[str, str]) -> Json:
 
 def finish_of(message: AIMessage) -> Finish:
     """Why the model stopped, by any of the names that providers have for it."""
-    said = message.response_metadata
-    reasons = [
-        said.get(key) for key in ("finish_reason", "stop_reason", "stopReason", "done_reason")
-    ]
-    reasons += cast("dict[str, object]", said.get("incomplete_details") or {}).values()
-    named = {str(reason).lower() for reason in reasons if reason is not None}
+    named = stop_reasons(message.response_metadata)
     if named & _CUT_OFF:
         return Finish.CUT_OFF
-    if message.additional_kwargs.get("refusal") or named & _REFUSED:
-        return Finish.REFUSED
-    return Finish.COMPLETE
+    if named & _FILTERED:
+        return Finish.FILTERED
+    return Finish.REFUSED if _refusal_of(message) else Finish.COMPLETE
+
+
+def stop_reasons(metadata: Mapping[str, Any]) -> set[str]:
+    """All that is said about why an answer ended, in lower case."""
+    said = [metadata.get(key) for key in _STOP_REASONS]
+    # OpenAI's Responses have a status, and details where it is "incomplete".
+    said.append(metadata.get("status"))
+    said += cast("dict[str, object]", metadata.get("incomplete_details") or {}).values()
+    return {str(reason).lower() for reason in said if reason is not None}
 
 
 def text_of(message: AIMessage) -> str:
     """The answer's text; where the model refused, the words it refused with."""
-    return str(message.text) or str(message.additional_kwargs.get("refusal") or "")
+    return str(message.text) or _refusal_of(message)
+
+
+def _refusal_of(message: AIMessage) -> str:
+    """The words of a refusal: of Chat Completions, else of OpenAI's Responses."""
+    said = message.additional_kwargs.get("refusal")
+    blocks = (block.get("refusal") for block in objects_in(message.content))
+    return str(said or "") or "".join(str(each) for each in blocks if each)
 
 
 def usage_of(message: AIMessage) -> Usage:
@@ -156,11 +168,7 @@ def calls_of(message: AIMessage) -> tuple[AnsweredCall, ...]:
     sent = list(_calls_as_sent(message))
     named = all(tool for _, tool, _ in sent)
     if sent and (named or not message.tool_calls):  # else it is some other provider's form
-        cut_off = finish_of(message) is Finish.CUT_OFF
-        last = len(sent) - 1
-        return tuple(
-            answered_call(*call, complete=not cut_off or at < last) for at, call in enumerate(sent)
-        )
+        return tuple(answered_call(*call) for call in sent)
     valid = [answered_call(call["id"], call["name"], call["args"]) for call in message.tool_calls]
     invalid = [
         answered_call(call["id"], call["name"], call["args"] or "", complete=False)
@@ -172,15 +180,15 @@ def calls_of(message: AIMessage) -> tuple[AnsweredCall, ...]:
 def _calls_as_sent(message: AIMessage) -> Iterator[tuple[Json, Json, Json]]:
     """Id, name and arguments of each call: of Chat Completions, else of OpenAI's Responses."""
     chat = message.additional_kwargs.get("tool_calls")
-    for call in _objects(chat):
+    for call in objects_in(chat):
         function: dict[str, Json] = call.get("function") or call.get("custom") or {}
         yield call.get("id"), function.get("name"), function.get("arguments", function.get("input"))
-    for block in _objects(message.content) if not chat else ():
+    for block in objects_in(message.content) if not chat else ():
         if block.get("type") == "function_call":
             yield block.get("call_id"), block.get("name"), block.get("arguments")
 
 
-def _objects(value: object) -> list[dict[str, Any]]:
+def objects_in(value: object) -> list[dict[str, Any]]:
     items = cast("list[object]", value) if isinstance(value, list) else []
     return [cast("dict[str, Any]", item) for item in items if isinstance(item, dict)]
 
@@ -201,7 +209,7 @@ def answered_call(
 def _read_arguments(sent: Json, *, complete: bool) -> tuple[Json, str | None]:
     """An object as it is, or what was sent with what is wrong about it.
 
-    Nothing at all stands for a call without arguments, unless the answer was cut off right there.
+    Nothing at all stands for a call without arguments, if the call is complete.
     """
     if sent in (None, "") and complete:
         return {}, None

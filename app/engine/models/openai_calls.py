@@ -1,16 +1,17 @@
-"""Keeps the calls in answers of OpenAI's Chat Completions as they were sent.
+"""Keeps the calls in answers of OpenAI's Chat Completions as they were sent, whole or in pieces.
 
 `langchain_openai` parses them into a valid and an invalid list. So their common order is lost, and the
 whole answer fails with a validation error where arguments are JSON but no object, or a call has no
-function: small and local models write both. Its own sub-packages for other providers extend the same
-method that is extended here.
+function: small and local models write both. Of a stream it drops refusals. Its own sub-packages for other
+providers extend the same methods that are extended here.
 """
 
 import functools
+import warnings
 from typing import Any, cast
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.outputs import ChatResult
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
 
 def keeping_calls(chat: BaseChatModel) -> BaseChatModel:
@@ -18,6 +19,8 @@ def keeping_calls(chat: BaseChatModel) -> BaseChatModel:
     kind = type(chat)
     if not any(each.__module__.startswith("langchain_openai.") for each in kind.__mro__):
         return chat
+    # A server that sends arguments as an object has them printed by pydantic, and they may be secret.
+    warnings.filterwarnings("ignore", message="Pydantic serializer warnings")
     copy = chat.model_copy()
     copy.__class__ = _extended(kind)
     return copy
@@ -32,6 +35,21 @@ class _KeepsCalls:
             if calls:
                 generation.message.additional_kwargs["tool_calls"] = calls
         return result
+
+    def _convert_chunk_to_generation_chunk(
+        self, chunk: Any, default_chunk_class: Any, base_generation_info: Any
+    ) -> ChatGenerationChunk | None:
+        deltas = [_part(choice, "delta") for choice in _parts(chunk, "choices")]
+        kept = {name: _taken(deltas, name) for name in ("tool_calls", "refusal")}
+        parent = cast("Any", super())
+        piece: ChatGenerationChunk | None = parent._convert_chunk_to_generation_chunk(
+            chunk, default_chunk_class, base_generation_info
+        )
+        if piece is not None:
+            piece.message.additional_kwargs |= {key: each for key, each in kept.items() if each}
+            if used := _part(chunk, "usage"):  # what it cost may stand there, as in whole answers
+                piece.message.response_metadata["token_usage"] = used
+        return piece
 
 
 @functools.cache
@@ -50,6 +68,12 @@ def _taken_from(choice: Any) -> list[dict[str, Any]]:
     elif message is not None:
         message.tool_calls = None
     return [call if isinstance(call, dict) else call.model_dump(warnings=False) for call in calls]
+
+
+def _taken(deltas: list[Any], name: str) -> Any:
+    """That part of the first choice, which then has none."""
+    first = next(iter(deltas), None)
+    return cast("dict[str, Any]", first).pop(name, None) if isinstance(first, dict) else None
 
 
 def _parts(whole: Any, name: str) -> list[Any]:

@@ -64,6 +64,9 @@ class PricedModel:
             raise ModelError(answer.model, fault, usage=answer.usage)
         return replace(answer, usage=self._with_cost(answer.usage))
 
+    async def aclose(self) -> None:
+        await self.model.aclose()
+
     def _with_cost(self, usage: Usage) -> Usage:
         if usage.cost is not None or not isinstance(self.price, Price):
             return usage

@@ -1,24 +1,19 @@
 """Asks the models of providers, through LangChain's chat models."""
 
 import asyncio
-import importlib.util
-import re
 import threading
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
-from langchain.chat_models import init_chat_model
-from langchain.chat_models.base import _BUILTIN_PROVIDERS as PROVIDERS  # pyright: ignore[reportPrivateUsage]
-from langchain_core.exceptions import ContextOverflowError, ModelConnectionError, ModelTimeoutError
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage
+from langchain_core.exceptions import ContextOverflowError
+from langchain_core.messages import AIMessage, BaseMessage
 
 from app.authoring.model import ChatModel
 from app.domain.json import InvalidJson
 from app.engine.models import messages
+from app.engine.models.clients import client_of, close, maker_of, never_repeats
 from app.engine.models.exchange import (
+    Finish,
     Hearer,
     ModelAnswer,
     ModelError,
@@ -26,72 +21,108 @@ from app.engine.models.exchange import (
     ToolSpec,
     check_answer,
 )
-from app.engine.models.openai_calls import keeping_calls
-from app.errors import AuthoringError
+from app.engine.models.failures import (
+    CHECK_KEY,
+    Impatient,
+    status_of,
+    told_as_model_errors,
+)
+from app.engine.models.prices import name_of
+from app.engine.models.repeating import LONGEST_WAIT, is_broken, may_pass, pause_before
+from app.engine.models.streamed import DoesNotStream, put_together
 
-LONGEST_WAIT = timedelta(seconds=60)
-"""Between two attempts. Clients obey no longer `Retry-After` (openai and anthropic: 60 s)."""
-
-_SPEC = re.compile(r"(?P<provider>[a-z][a-z0-9_-]*):(?P<name>\S+)")
-_BY_STATUS = {
-    401: "refused the credentials",
-    403: "refused the credentials",
-    404: "is not known to the provider",
-    408: "did not answer in time",
-    413: "was sent more than it takes",
-    429: "is over its rate limit or quota",
-    529: "is overloaded",
-}
+_CANNOT_STREAM = frozenset({400, 405, 422, 501})
 
 
 class ProviderModel:
-    """A provider's model. Its client is made at the first question and kept."""
+    """A provider's model. Its client is made at the first question and kept, one for each event loop."""
 
     def __init__(self, chat: str | ChatModel, *, timeout: timedelta, retries: int) -> None:
         self._given = chat
         self._timeout = timeout
         self._retries = retries
-        self._label = chat if isinstance(chat, str) else label_of(chat)
-        self._client: ChatModel | None = None
+        self._label = chat if isinstance(chat, str) else name_of(chat)
+        self._clients: dict[asyncio.AbstractEventLoop, ChatModel] = {}
         self._making = threading.Lock()
+        self._streams = True
 
     async def ask(self, request: ModelRequest, hearer: Hearer | None = None) -> ModelAnswer:
-        answer = await self._ask(request)
-        if hearer is not None:
-            hearer.begins()
-            hearer.hears(answer.text)
-        return answer
-
-    async def _ask(self, request: ModelRequest) -> ModelAnswer:
-        chat = self._client or await asyncio.to_thread(self._made)
-        with self._telling():
-            said = messages.to_langchain(request.messages, _maker(chat))
+        loop = asyncio.get_running_loop()
+        chat = self._clients.get(loop) or await asyncio.to_thread(self._made, loop)
+        with told_as_model_errors(self._label, self._patience):
+            said = messages.to_langchain(request.messages, maker_of(chat))
             tools = [_openai_tool(spec) for spec in request.tools]
             asked = chat.bind_tools(tools) if tools else chat
-            async with asyncio.timeout(self._patience):
-                answer = await asked.ainvoke(said)
-            return self._read(answer, _maker(chat))
+            limit = asyncio.timeout(self._patience)
+            try:
+                async with limit:
+                    answer = await self._asked(chat, asked, said, hearer)
+            except TimeoutError:
+                if limit.expired():
+                    raise Impatient from None
+                raise
+            return self._read(answer, maker_of(chat))
 
-    def _made(self) -> ChatModel:
+    async def aclose(self) -> None:
+        """Closes its connections in this event loop; a writer's own client is left to the writer."""
+        chat = self._clients.pop(asyncio.get_running_loop(), None)
+        if chat is not None and isinstance(self._given, str):
+            await close(chat)
+
+    def _made(self, loop: asyncio.AbstractEventLoop) -> ChatModel:
         """The client. In a thread: the import of a provider's package takes seconds."""
         with self._making:
-            if self._client is None:
+            if loop not in self._clients:
                 try:
-                    self._client = _chat_model(self._given, self._timeout, self._retries)
+                    made = client_of(self._given, self._timeout, self._retries)
                 except Exception as error:  # noqa: BLE001 - provider packages raise what they like
-                    fault = f"cannot be set up ({type(error).__name__}): its key may be missing"
-                    raise ModelError(self._label, fault) from None
-            return self._client
+                    fault = f"cannot be set up ({type(error).__name__})"
+                    raise ModelError(self._label, fault, advice=CHECK_KEY) from None
+                others = {
+                    each: chat for each, chat in self._clients.items() if not each.is_closed()
+                }
+                self._clients = {**others, loop: made}
+            return self._clients[loop]
 
-    @contextmanager
-    def _telling(self) -> Generator[None]:
-        """Turns whatever goes wrong into a `ModelError`, without the provider's own words."""
-        try:
-            yield
-        except ModelError:
-            raise
-        except Exception as error:  # noqa: BLE001 - provider packages raise what they like
-            raise self._failed(error) from None
+    @property
+    def _patience(self) -> float:
+        """Seconds for all attempts: some clients have no timeout, others only one from byte to byte."""
+        return (self._retries + 1) * self._timeout.total_seconds() + self._retries * LONGEST_WAIT
+
+    async def _asked(
+        self, chat: ChatModel, asked: Any, said: list[BaseMessage], hearer: Hearer | None
+    ) -> AIMessage:
+        """The answer, if need be after some attempts that failed."""
+        for attempt in range(1, self._retries + 2):
+            try:
+                return await self._attempt(chat, asked, said, hearer)
+            except Exception as error:
+                if attempt > self._retries or not self._may_repeat(chat, error):
+                    raise
+                await asyncio.sleep(pause_before(attempt, error))
+        raise AssertionError("a model is asked at least once")
+
+    def _may_repeat(self, chat: ChatModel, error: Exception) -> bool:
+        """Whether to ask again. Where the client does so by itself, only for what it does not see to."""
+        repeats = isinstance(self._given, str) and never_repeats(chat)
+        return is_broken(error) or (repeats and may_pass(error))
+
+    async def _attempt(
+        self, chat: ChatModel, asked: Any, said: list[BaseMessage], hearer: Hearer | None
+    ) -> AIMessage:
+        if hearer is None:
+            return await asked.ainvoke(said)
+        hearer.begins()
+        if self._streams:
+            try:
+                return await put_together(asked.astream(said), hearer, maker=maker_of(chat))
+            except Exception as error:
+                if not _cannot_stream(error):
+                    raise
+        answer: AIMessage = await asked.ainvoke(said)
+        self._streams = False  # not before it is known that nothing else was wrong
+        hearer.hears(messages.text_of(answer))
+        return answer
 
     def _read(self, answer: AIMessage, maker: str) -> ModelAnswer:
         read = _answer(answer, maker=maker, label=self._label)
@@ -99,81 +130,37 @@ class ProviderModel:
             check_answer(read)
         except InvalidJson as error:
             raise ModelError.unstorable(self._label, error, read.usage) from None
+        why = _why_unusable(read)
+        if why is not None:
+            fault, advice = why
+            raise ModelError(self._label, fault, advice=advice, usage=read.usage)
         return read
 
-    @property
-    def _patience(self) -> float:
-        """Seconds for all attempts: some clients have no timeout, others only one from byte to byte."""
-        waits = self._retries * LONGEST_WAIT
-        return ((self._retries + 1) * self._timeout + waits).total_seconds()
 
-    def _failed(self, error: Exception) -> ModelError:
-        status = _status(error)
-        match error:
-            case ContextOverflowError():
-                fault = "was sent more than fits its context"
-            case TimeoutError():
-                fault = f"did not answer within {self._patience:g} s"
-            case ModelTimeoutError():
-                fault = "did not answer in time"
-            case ModelConnectionError() | ConnectionError():
-                fault = "could not be reached, or its connection broke"
-            case _ if status is not None:
-                said = _BY_STATUS.get(status, "answered with an error")
-                fault = f"{said} (status {status}{_reason(error)})"
-            case _ if isinstance(error, ValueError | TypeError | LookupError | AttributeError):
-                fault = f"sent an answer that cannot be read ({type(error).__name__})"
-            case _:
-                fault = f"failed ({type(error).__name__})"
-        return ModelError(self._label, fault, status=status)
+def _cannot_stream(error: Exception) -> bool:
+    """Whether the endpoint may answer as a whole what it does not answer in pieces."""
+    if isinstance(error, ContextOverflowError):
+        return False
+    return isinstance(error, DoesNotStream) or status_of(error) in _CANNOT_STREAM
 
 
-def checked(spec: str) -> str:
-    """The spec as it is, or an `AuthoringError` that says what is wrong with it. Imports nothing."""
-    found = _SPEC.fullmatch(spec)
-    if found is None:
-        raise AuthoringError(f'The model {spec!r} is not of the form "provider:name".')
-    provider = found["provider"].replace("-", "_")
-    if provider not in PROVIDERS:
-        known = ", ".join(sorted(PROVIDERS))
-        raise AuthoringError(f"The model {spec!r} names an unknown provider. Known are: {known}.")
-    package = PROVIDERS[provider][0].partition(".")[0]
-    if importlib.util.find_spec(package) is None:
-        install = package.replace("_", "-")
-        raise AuthoringError(f"The model {spec!r} needs a package: pip install {install}")
-    return spec
+def _why_unusable(answer: ModelAnswer) -> tuple[str, str] | None:
+    """What is wrong with an answer that is not what the model meant to say, and what to do."""
+    match answer.finish:
+        case Finish.CUT_OFF:
+            return (
+                f"was cut off at its output limit, after {answer.usage.output_tokens} tokens",
+                "Raise the model's max_tokens, or have it write less.",
+            )
+        case Finish.FILTERED:
+            return "was stopped by its provider for what it says", _REPHRASE
+        case Finish.REFUSED if not answer.text.strip():
+            return "refused to answer", _REPHRASE
+        case Finish.REFUSED | Finish.COMPLETE:
+            return None
 
 
-def _chat_model(given: str | ChatModel, timeout: timedelta, retries: int) -> ChatModel:
-    match given:
-        case str():
-            return keeping_calls(_named(given, timeout, retries))
-        case BaseChatModel():
-            return _not_streaming(keeping_calls(given))
-        case _:
-            return given
-
-
-def _named(spec: str, timeout: timedelta, retries: int) -> BaseChatModel:
-    provider, _, name = spec.partition(":")
-    make = cast("Callable[..., BaseChatModel]", init_chat_model)
-    bare = make(name, model_provider=provider)
-    options = {"timeout": timeout.total_seconds(), "max_retries": retries}
-    taken = {option: value for option, value in options.items() if _takes(bare, option)}
-    return make(name, model_provider=provider, **taken)
-
-
-def _takes(chat: BaseChatModel, option: str) -> bool:
-    """Whether it is a setting of this client. Some (Bedrock's) send on to the model what is none."""
-    fields = type(chat).model_fields
-    return any(option in (name, field.alias) for name, field in fields.items())
-
-
-def _not_streaming(chat: BaseChatModel) -> BaseChatModel:
-    """Streamed answers are put together by LangChain, which merges calls whose index repeats."""
-    if not getattr(chat, "streaming", False):
-        return chat
-    return chat.model_copy(update={"streaming": False, "disable_streaming": True})
+_REPHRASE = "Look at what it was asked, or take another model."
 
 
 def _answer(answer: AIMessage, *, maker: str, label: str) -> ModelAnswer:
@@ -192,24 +179,3 @@ def _answer(answer: AIMessage, *, maker: str, label: str) -> ModelAnswer:
 def _openai_tool(spec: ToolSpec) -> dict[str, Any]:
     function = {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
     return {"type": "function", "function": function}
-
-
-def _maker(chat: ChatModel) -> str:
-    return type(chat).__module__.partition(".")[0]
-
-
-def label_of(chat: ChatModel) -> str:
-    name = getattr(chat, "model_name", None) or getattr(chat, "model", None)
-    return f"{type(chat).__name__}:{name}" if isinstance(name, str) else type(chat).__name__
-
-
-def _status(error: Exception) -> int | None:
-    holders = (error, getattr(error, "response", None))
-    found = [getattr(holder, "status_code", None) for holder in holders]
-    return next((status for status in found if isinstance(status, int) and status >= 400), None)
-
-
-def _reason(error: Exception) -> str:
-    """The provider's code for it, like `insufficient_quota`: a bare word, never a sentence."""
-    code = getattr(error, "code", None)
-    return f", {code}" if isinstance(code, str) and re.fullmatch(r"[a-z0-9_.-]{1,64}", code) else ""

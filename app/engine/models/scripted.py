@@ -50,6 +50,9 @@ class Script:
             _speak(answer.text, hearer)
         return answer
 
+    async def aclose(self) -> None:
+        """It has no connections."""
+
     def _reply(self, request: ModelRequest) -> authoring.Reply:
         try:
             reply = self._model.reply(_as_written(request))

@@ -27,3 +27,6 @@ class WatchedModel:
                 signoff__finish=answer.finish,
             )
             return answer
+
+    async def aclose(self) -> None:
+        await self._model.aclose()
