@@ -4,8 +4,10 @@ import asyncio
 from typing import Any, cast
 
 import httpx
+import orjson
 import pytest
 
+from app.api.schemas import NoticeData
 from app.authoring import Approval
 from app.channels.reply_token import Grant
 from app.channels.signing import SigningSecret
@@ -52,6 +54,8 @@ async def test_a_token_decides_its_pause_once_as_the_channel(database_url: str) 
         given = await reply(team, run)
         assert given["url"] == run["pause"]["resume_url"]
         assert given["expires_at"] is None
+        assert team.told[0].data.keys() == NoticeData.model_fields.keys()
+        NoticeData.model_validate_json(orjson.dumps(team.told[0].data))
         wrong = await decide(served.client, run, {"approved": "x"}, headers=bearer(given["token"]))
         assert code(wrong) == (422, "invalid_decision")
         taken = await decide(served.client, run, YES, headers=bearer(given["token"]))
@@ -188,16 +192,17 @@ async def test_every_attempt_carries_the_same_token_and_nobody_keeps_it(database
             assert not found, table["name"]
 
 
-async def test_of_many_decisions_with_one_token_one_is_taken(database_url: str) -> None:
+async def test_of_many_decisions_by_token_and_by_key_one_is_taken(database_url: str) -> None:
     team = Notebook("team")
     council = Council(Approval(), channel=team)
     async with service(database_url, [council.workflow], is_open=False) as served:
         run = await begun(served)
         token = bearer((await reply(team, run))["token"])
+        people = [bearer(await key(served.site.database, f"clerk {n}")) for n in range(5)]
         answers = await asyncio.gather(
-            *(decide(served.client, run, YES, headers=token) for _ in range(20))
+            *(decide(served.client, run, YES, headers=each) for each in [token, *people] * 8)
         )
-        assert sorted(each.status_code for each in answers) == [200, *[409] * 19]
+        assert sorted(each.status_code for each in answers) == [200, *[409] * 47]
     assert council.done == ["the wall"]
 
 
