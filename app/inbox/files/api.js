@@ -1,6 +1,7 @@
 // The service's API, as far as the inbox needs it; the one module that sends requests.
 
 import { readJson, writeJson } from "./json.js";
+import { givenKey } from "./key.js";
 
 const ANSWERED_WITHIN_MS = 20_000;
 const PAGE_SIZE = 50;
@@ -54,7 +55,11 @@ export function decide(pause, decision, key) {
 async function request(path, headers = {}, body) {
   const response = await reach(path, {
     ...(body !== undefined && { method: "POST", body: writeJson(body) }),
-    headers: { ...headers, ...(body !== undefined && { "Content-Type": "application/json" }) },
+    headers: {
+      ...headers,
+      ...(givenKey() && { Authorization: `Bearer ${givenKey()}` }),
+      ...(body !== undefined && { "Content-Type": "application/json" }),
+    },
     cache: "no-store",
     redirect: "error",
   });

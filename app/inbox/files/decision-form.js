@@ -5,6 +5,7 @@ import { rememberDecider, rememberedDecider } from "./decider.js";
 import { element, say } from "./element.js";
 import { LEFT_OUT, Misfit, textField } from "./fields.js";
 import { writeJson } from "./json.js";
+import { givenKey } from "./key.js";
 import { offersOf } from "./offers.js";
 import { refused } from "./words.js";
 
@@ -30,10 +31,10 @@ class DecisionForm {
   constructor(pause, send) {
     this.#send = send;
     this.#reason = reasonField(pause);
-    this.#by = deciderField();
+    this.#by = givenKey() ? null : deciderField(); // a key says who decides
     const { forms, offers } = offersOf(pause);
     this.#offers = offers;
-    this.#fields = [...forms, this.#reason, this.#by];
+    this.#fields = [...forms, this.#reason, ...(this.#by ? [this.#by] : [])];
     for (const { button, read } of offers) {
       button.addEventListener("click", () => this.#decide(read));
     }
@@ -51,7 +52,7 @@ class DecisionForm {
     say(this.#status, "");
     const decision = this.#decision(read);
     if (!decision) return;
-    rememberDecider(decision.by);
+    if (decision.by) rememberDecider(decision.by);
     this.#setSending(true);
     try {
       await this.#send(decision, this.#keyOf(decision));
@@ -79,7 +80,10 @@ class DecisionForm {
 
   #rest() {
     const reason = this.#reason.value();
-    return { ...(reason !== LEFT_OUT && { feedback: reason }), by: this.#by.value() };
+    return {
+      ...(reason !== LEFT_OUT && { feedback: reason }),
+      ...(this.#by && { by: this.#by.value() }),
+    };
   }
 
   #keyOf(decision) {

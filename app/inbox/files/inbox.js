@@ -2,6 +2,7 @@
 
 import { decide, openPauses, pauseOf, Problem, Unreachable } from "./api.js";
 import { element, say } from "./element.js";
+import { giveKey } from "./key.js";
 import { refreshMoments } from "./moments.js";
 import { addressOf, PauseList } from "./pause-list.js";
 import { backLink, PauseView } from "./pause-view.js";
@@ -13,6 +14,7 @@ const LOOK_AT_LEAST_EVERY_MS = 30_000;
 
 const count = document.querySelector("#count");
 const connection = document.querySelector("#connection");
+const signIn = document.querySelector("#sign-in");
 const list = new PauseList(document.querySelector("#list"), { onMore: lookFurther });
 const view = new PauseView(document.querySelector("#view"), send);
 
@@ -26,6 +28,7 @@ let timer;
 window.addEventListener("hashchange", () => follow().then(() => view.focus()));
 window.addEventListener("online", look);
 document.addEventListener("visibilitychange", () => document.hidden || look());
+signIn.addEventListener("submit", useKey);
 follow();
 look();
 
@@ -65,11 +68,21 @@ async function reach(work) {
   try {
     await work();
     say(connection, "");
+    signIn.hidden = true;
     return true;
   } catch (error) {
     say(connection, troubleOf(error));
+    if (error.status === 401) signIn.hidden = false;
     return false;
   }
+}
+
+/** Takes the key that was typed in, and looks again with it. */
+function useKey(event) {
+  event.preventDefault();
+  giveKey(signIn.elements.key.value.trim());
+  signIn.reset();
+  look();
 }
 
 function troubleOf(error) {
