@@ -149,7 +149,10 @@ async def database_of(settings: Settings) -> AsyncGenerator[str]:
 
 @asynccontextmanager
 async def connected(settings: Settings) -> AsyncGenerator[Database]:
-    """The database, for a command that is done soon."""
+    """The database, for a command that is done soon; also the embedded one of a service that runs."""
+    running_here = None if settings.database_url else EmbeddedPostgres.url_in(settings.data_dir)
+    if running_here:
+        settings = settings.model_copy(update={"database_url": running_here})
     async with AsyncExitStack() as ending:
         yield await _database(settings, ending)
 

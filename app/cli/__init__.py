@@ -24,6 +24,7 @@ COMMANDS = {
     "decide": "Decides a pause; asks for the decision in the terminal where none is given.",
     "doctor": "Looks at database, migrations, channels, clock and model keys, and says what to do about them.",
     "check-receiver": "Tells a receiver of webhooks good notices and bad ones, and says what it did wrong.",
+    "keys": "Makes keys, lists them, revokes them.",
     "audit": "Proves the chains of the audit, and writes them out.",
     "openapi": "Prints the OpenAPI document.",
 }

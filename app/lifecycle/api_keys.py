@@ -8,10 +8,12 @@ from datetime import timedelta
 from hashlib import sha256
 from typing import Final
 
+from app.domain.audit import Actor, AuditAction
 from app.domain.ids import DEFAULT_TENANT, TenantId, new_key_id
-from app.domain.principal import Principal, Scope, wrong_name
+from app.domain.json import Json
+from app.domain.principal import NOBODY, Principal, Scope, wrong_name
 from app.errors import AuthoringError, NotFound
-from app.storage import api_keys
+from app.storage import api_keys, audit
 from app.storage.api_keys import ApiKey, ListedKey
 from app.storage.api_keys import is_any as is_any
 from app.storage.api_keys import listed as listed
@@ -22,6 +24,10 @@ PREFIX: Final = "sgk_"
 
 _KEY: Final = re.compile(re.escape(PREFIX) + r"[A-Za-z0-9_-]{43}")
 _PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@:-]{0,127}")
+
+
+_OPERATOR: Final = Actor(by=None, via="cli", origin=NOBODY)
+"""Whoever has the command line has the database; who they are is known to their machine alone."""
 
 
 class WrongKey(AuthoringError):
@@ -77,7 +83,16 @@ async def create(database: Database, new: NewKey) -> MadeKey:
         groups=new.groups,
         scopes=new.scopes,
     )
-    made = await api_keys.create(database, key, digest=_digest(secret), expires_in=new.expires_in)
+    async with database.transaction() as both:
+        made = await api_keys.create(both, key, digest=_digest(secret), expires_in=new.expires_in)
+        said: dict[str, Json] = {
+            "key": key.id,
+            "name": key.name,
+            "groups": list(key.groups),
+            "scopes": list(key.scopes),
+            "expires_at": made.expires_at and made.expires_at.isoformat(),
+        }
+        await audit.note(both, key.tenant, AuditAction.KEY_CREATED, _OPERATOR, said)
     return MadeKey(secret=secret, listed=made)
 
 
@@ -101,7 +116,11 @@ async def revoke(
     database: Database, tenant: TenantId, name: str, *, key_id: str | None = None
 ) -> Sequence[str]:
     """Revokes the keys of a name, or the one of that id. Raises `KeyNotFound`."""
-    revoked = await api_keys.revoke(database, tenant, name, key_id=key_id)
+    async with database.transaction() as both:
+        revoked = await api_keys.revoke(both, tenant, name, key_id=key_id)
+        if revoked:
+            said: dict[str, Json] = {"keys": list(revoked), "name": name}
+            await audit.note(both, tenant, AuditAction.KEY_REVOKED, _OPERATOR, said)
     if not revoked:
         raise KeyNotFound(f"Tenant {tenant!r} has no such key of {name!r} to be revoked.")
     return revoked

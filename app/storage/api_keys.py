@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import asyncpg
 
 from app.domain.ids import TenantId
-from app.storage.database import Database, Row
+from app.storage.database import Database, Row, Store
 
 _CREATE = """
 insert into api_keys (id, tenant, name, digest, groups, scopes, expires_at)
@@ -66,7 +66,7 @@ class ListedKey:
 
 
 async def create(
-    database: Database, key: ApiKey, *, digest: bytes, expires_in: timedelta | None
+    database: Store, key: ApiKey, *, digest: bytes, expires_in: timedelta | None
 ) -> ListedKey:
     row = await database.fetch_row(
         _CREATE,
@@ -109,7 +109,7 @@ async def listed(database: Database) -> list[ListedKey]:
 
 
 async def revoke(
-    database: Database, tenant: TenantId, name: str, *, key_id: str | None
+    database: Store, tenant: TenantId, name: str, *, key_id: str | None
 ) -> Sequence[str]:
     """Revokes the keys of a name, or one of them, and gives their ids."""
     return [row["id"] for row in await database.fetch(_REVOKE, tenant, name, key_id)]

@@ -90,6 +90,15 @@ class EmbeddedPostgres:
             await place.ready(process)
             return cls(url=place.url, process=process, ending=undo.pop_all())
 
+    @staticmethod
+    def url_in(folder: Path) -> str | None:
+        """Where the Postgres of a service that runs on `folder` is to be reached, if there is one."""
+        folder = folder.resolve()
+        state = _postmaster(folder / "postgres")
+        if state is None or state[1] != "ready" or not _is_locked(folder):
+            return None
+        return _url(_socket_folder(folder))
+
     @property
     def pid(self) -> int:
         """The process id of Postgres."""
@@ -130,7 +139,7 @@ class _Place:
 
     @property
     def url(self) -> str:
-        return f"postgresql://postgres@/postgres?host={quote(str(self.sockets))}&port={_PORT}"
+        return _url(self.sockets)
 
     def launch(self, settings: Mapping[str, str]) -> subprocess.Popen[bytes]:
         """Starts Postgres; it is not ready yet."""
@@ -250,6 +259,10 @@ class _Place:
             left.unlink()
 
 
+def _url(sockets: Path) -> str:
+    return f"postgresql://postgres@/postgres?host={quote(str(sockets))}&port={_PORT}"
+
+
 def _socket_folder(folder: Path) -> Path:
     """Inside the data folder, unless its path is longer than a socket's may be, or unfit for a URL.
 
@@ -303,6 +316,15 @@ def _locked(folder: Path) -> Generator[None]:
         lock.write(f"{os.getpid()}\n")
         lock.flush()
         yield
+
+
+def _is_locked(folder: Path) -> bool:
+    with suppress(FileNotFoundError), (folder / "lock").open("rb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 def _processes_in(data: Path) -> list[psutil.Process]:
