@@ -15,6 +15,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from app import api, inbox
+from app.api.tokens import Issuer, Tokens
 from app.authoring import Workflow
 from app.channels import HttpCallbackChannel
 from app.channels.address_guard import (
@@ -29,6 +30,7 @@ from app.channels.signing import BadSecret, SigningSecret, parse_secrets
 from app.channels.webhook import Endpoint, WebhookSender
 from app.domain.ids import new_worker_id
 from app.domain.ledger import Price
+from app.domain.principal import Scope
 from app.engine.models import Prices
 from app.engine.program import Program
 from app.lifecycle import api_keys
@@ -119,6 +121,7 @@ def application(
     max_header_bytes: int = api.MAX_HEADER_BYTES,
     limits: api.Limits = api.NO_LIMITS,
     cors_origins: Sequence[str] = (),
+    tokens: Tokens | None = None,
     heartbeat_seconds: float = api.HEARTBEAT_SECONDS,
 ) -> FastAPI:
     """What a process serves over HTTP: the API over a site, and the inbox beside it."""
@@ -128,6 +131,7 @@ def application(
         max_header_bytes=max_header_bytes,
         limits=limits,
         cors_origins=cors_origins,
+        tokens=tokens,
         heartbeat_seconds=heartbeat_seconds,
     )
     served.include_router(inbox.page(), prefix="/inbox")
@@ -155,6 +159,21 @@ async def connected(settings: Settings) -> AsyncGenerator[Database]:
         settings = settings.model_copy(update={"database_url": running_here})
     async with AsyncExitStack() as ending:
         yield await _database(settings, ending)
+
+
+def tokens_of(settings: Settings) -> Tokens | None:
+    """Who knows the holders of tokens, if an issuer is set. Raises `WrongSetting`."""
+    if settings.jwt is None:
+        return None
+    if settings.auth != "keys":
+        raise WrongSetting("SIGNOFF_JWT__ISSUER: tokens are looked at with SIGNOFF_AUTH=keys only.")
+    try:
+        scopes = frozenset(Scope(each) for each in settings.jwt.scopes)
+    except ValueError:
+        known = ", ".join(Scope)
+        raise WrongSetting(f"SIGNOFF_JWT__SCOPES: known scopes are {known}.") from None
+    said = settings.jwt.model_dump(exclude={"scopes", "algorithms"})
+    return Tokens(Issuer(**said, algorithms=tuple(settings.jwt.algorithms), scopes=scopes))
 
 
 async def _is_open(settings: Settings, role: Role, database: Database) -> bool:

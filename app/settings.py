@@ -7,12 +7,18 @@
 from decimal import Decimal
 from ipaddress import ip_address, ip_network
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
 
 from app.errors import AuthoringError
+
+Algorithm: TypeAlias = Literal[
+    "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512"
+]
+"""Signatures whose key cannot sign; a shared secret is none of them."""
 
 
 class WrongSetting(AuthoringError):
@@ -36,6 +42,33 @@ class PriceSettings(BaseModel):
     cached_input: Decimal | None = Field(default=None, ge=0)
 
 
+class JwtSettings(BaseModel):
+    """Whose tokens are good, and which of their claims say what."""
+
+    issuer: str = Field(min_length=1)
+    audience: str = Field(min_length=1)
+    jwks_url: str
+    algorithms: list[Algorithm] = Field(default=["RS256", "ES256"], min_length=1)
+    leeway_seconds: int = Field(default=30, ge=0, le=300)
+    name_claim: str = "sub"
+    tenant_claim: str | None = None
+    groups_claim: str = "groups"
+    scopes_claim: str = "scope"
+    scopes: list[str] = []
+    """What every token lets its holder do, beside what it says itself."""
+
+    @field_validator("jwks_url")
+    @classmethod
+    def _safe(cls, url: str) -> str:
+        """Whoever could change the keys on their way could be anybody."""
+        parts = urlsplit(url)
+        if parts.scheme != "https" and not (
+            parts.scheme == "http" and is_loopback(parts.hostname or "")
+        ):
+            raise ValueError("must be an https URL")
+        return url
+
+
 class Settings(BaseSettings):
     """What an operator may set. Durations are in seconds."""
 
@@ -51,6 +84,7 @@ class Settings(BaseSettings):
     workflows: Annotated[list[str], NoDecode] = []
     data_dir: Path = Path(".signoff")
     auth: Literal["keys", "off"] | None = None
+    jwt: JwtSettings | None = None
     base_url: str | None = None
 
     channels: dict[str, ChannelSettings] = {}

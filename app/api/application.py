@@ -23,11 +23,12 @@ from app.api import (
     workflows,
 )
 from app.api.access import Access
-from app.api.auth import Authentication, SignIn
+from app.api.auth import Authentication, SignIn, Unasked
 from app.api.intake import Intake
 from app.api.limits import NO_LIMITS, Limiting, Limits
 from app.api.stream import HEARTBEAT_SECONDS
 from app.api.stream import MEDIA_TYPE as EVENT_STREAM
+from app.api.tokens import Tokens
 from app.lifecycle.site import Site
 
 API_VERSION = "0.1.0"
@@ -68,6 +69,7 @@ def application(
     max_header_bytes: int = MAX_HEADER_BYTES,
     limits: Limits = NO_LIMITS,
     cors_origins: Sequence[str] = (),
+    tokens: Tokens | None = None,
     heartbeat_seconds: float = HEARTBEAT_SECONDS,
 ) -> FastAPI:
     """The API over a site. Browsers of `cors_origins` may use it, and of no others."""
@@ -77,7 +79,7 @@ def application(
     api.add_middleware(Intake, max_body_bytes=max_body_bytes, max_header_bytes=max_header_bytes)
     if limits != NO_LIMITS:
         api.add_middleware(Limiting, limits=limits)
-    api.add_middleware(Authentication, sign_in=SignIn(site))
+    api.add_middleware(Authentication, sign_in=SignIn(site, tokens))
     if cors_origins:
         api.add_middleware(
             CORSMiddleware,
@@ -95,6 +97,7 @@ def watched(site: Site) -> FastAPI:
     told = FastAPI(openapi_url=None, redirect_slashes=False)
     told.state.site = site
     told.include_router(health.router)
+    told.add_middleware(Unasked)
     problems.install(told)
     return told
 

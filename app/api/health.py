@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from app.api import schemas
 from app.api.answers import JsonResponse
+from app.api.auth import Operator
 from app.api.documented import Responses
 from app.api.problems import NotReady
 from app.api.served import Served
@@ -44,7 +45,7 @@ async def readyz(site: Served) -> Response:
 
 @router.get("/metrics", response_class=Response, responses=_METRICS)
 async def metrics(
-    site: Served, accept: Annotated[str, Header(include_in_schema=False)] = ""
+    site: Served, _: Operator, accept: Annotated[str, Header(include_in_schema=False)] = ""
 ) -> Response:
     """Gives what this process has counted, and what waits in the database."""
     exposed = await observe.exposition(site, accept)

@@ -77,6 +77,7 @@ _STATUS_OF_CODE: Mapping[str, int] = {
     "digest_mismatch": 412,
     "store_unavailable": 503,
     NotReady.code: 503,
+    "issuer_unavailable": 503,
     BodyTooLarge.code: 413,
     TargetTooLong.code: 414,
     UnsupportedMediaType.code: 415,

@@ -13,7 +13,7 @@ from app.api import Limits
 from app.cli.process import on_stop, run
 from app.errors import SignoffError
 from app.lifecycle.site import Site
-from app.main import Role, application, configure_logging, running
+from app.main import Role, application, configure_logging, running, tokens_of
 from app.settings import Settings
 
 command = typer.Typer(add_completion=False)
@@ -54,6 +54,7 @@ async def _serve(settings: Settings, role: Role, listening: socket.socket) -> No
                     requests_at_once=settings.requests_at_once,
                 ),
                 cors_origins=settings.cors_origins,
+                tokens=tokens_of(settings),
             ),
             log_config=None,
             access_log=False,

@@ -33,7 +33,7 @@ class Scope(StrEnum):
     DECISIONS_ACT_AS = "decisions:act_as"  # decide in the name of others
     DELIVERIES = "deliveries"  # see notices, and send dead ones again
     AUDIT = "audit"  # read the audit
-    ADMIN = "admin"  # move deadlines
+    ADMIN = "admin"  # move deadlines, read the metrics
 
 
 EVERYTHING: Final = frozenset(Scope)

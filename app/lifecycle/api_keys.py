@@ -72,6 +72,11 @@ def is_key(credential: str) -> bool:
     return _KEY.fullmatch(credential) is not None
 
 
+def is_plain(text: str) -> bool:
+    """Whether a text may name a tenant or a group."""
+    return _PLAIN.fullmatch(text) is not None
+
+
 async def create(database: Database, new: NewKey) -> MadeKey:
     """Makes a key. Raises `WrongKey`."""
     _check(new)
@@ -135,7 +140,7 @@ def _check(new: NewKey) -> None:
     if wrong := wrong_name(new.name):
         raise WrongKey(f"The name {wrong}.")
     for what, text in [("tenant", new.tenant), *(("group", each) for each in new.groups)]:
-        if not _PLAIN.fullmatch(text):
+        if not is_plain(text):
             raise WrongKey(
                 f"The {what} {text!r} must be 1 to 128 of the letters A to Z, digits and '_.@:-', "
                 "and begin with a letter or a digit."

@@ -1,0 +1,248 @@
+"""JWT of an issuer: whose are good, whom they make known, and how its keys change."""
+
+import asyncio
+import base64
+import hmac
+import json
+import time
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import uvicorn
+from joserfc import jwt
+from joserfc.jwk import ECKey, Key, OctKey, RSAKey
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from app.api.tokens import Issuer, IssuerUnavailable, Tokens
+from app.domain.principal import Scope
+from examples.errands import errands
+from tests.keyring import bearer
+from tests.serving import paused, service
+
+ALGORITHMS = ("RS256", "ES256")
+FIRST = RSAKey.generate_key(2048, {"kid": "first", "use": "sig"})
+SECOND = ECKey.generate_key("P-256", {"kid": "second"})
+
+
+class Publisher:
+    """An issuer's keys, as it publishes them over HTTP."""
+
+    def __init__(self, *keys: Key) -> None:
+        self.keys: Sequence[Key] = keys
+        self.asked = 0
+        self.is_away = False
+        self.url = ""
+
+    async def _answer(self, _: Request) -> JSONResponse:
+        self.asked += 1
+        if self.is_away:
+            return JSONResponse({}, status_code=500)
+        return JSONResponse({"keys": [key.as_dict(private=False) for key in self.keys]})
+
+    @asynccontextmanager
+    async def publishing(self) -> AsyncGenerator["Publisher"]:
+        web = Starlette(routes=[Route("/keys", self._answer)])
+        config = uvicorn.Config(web, port=0, lifespan="off", log_config=None, access_log=False)
+        server = uvicorn.Server(config)
+        task = asyncio.create_task(server._serve())  # pyright: ignore[reportPrivateUsage]  # leaves the signals alone
+        while not server.started:  # noqa: ASYNC110  # it has no event for it
+            await asyncio.sleep(0.005)
+        self.url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/keys"
+        try:
+            yield self
+        finally:
+            server.should_exit = True
+            await task
+
+
+def issuer(url: str, **more: Any) -> Issuer:
+    standard: dict[str, Any] = {
+        "issuer": "https://id.example.com",
+        "audience": "signoff",
+        "jwks_url": url,
+        "algorithms": ALGORITHMS,
+        "leeway_seconds": 30,
+        "name_claim": "sub",
+        "tenant_claim": None,
+        "groups_claim": "groups",
+        "scopes_claim": "scope",
+        "scopes": frozenset[Scope](),
+    }
+    return Issuer(**(standard | more))
+
+
+def token(
+    claims: Mapping[str, object] | None = None,
+    *,
+    key: Key = FIRST,
+    alg: str = "RS256",
+    **header: Any,
+) -> str:
+    said: dict[str, object] = {
+        "iss": "https://id.example.com",
+        "aud": "signoff",
+        "sub": "ann",
+        "exp": int(time.time()) + 300,
+        "scope": "runs:read decisions:write openid",
+        "groups": ["finance"],
+        **(claims or {}),
+    }
+    kept = {name: value for name, value in said.items() if value is not None}
+    return jwt.encode({"alg": alg, "kid": key.kid, **header}, kept, key, algorithms=[alg])
+
+
+def signed_with_what_is_public(key: RSAKey) -> str:
+    """A token whose shared secret is the published key, as a careless verifier would take it."""
+    signed = f"{encoded({'alg': 'HS256', 'kid': key.kid})}.{token().split('.')[1]}"
+    signature = hmac.digest(key.as_pem(private=False), signed.encode(), "sha256")
+    return f"{signed}.{base64.urlsafe_b64encode(signature).decode().rstrip('=')}"
+
+
+def encoded(header: Mapping[str, object]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(header).encode()).decode().rstrip("=")
+
+
+async def test_a_token_makes_its_holder_known(database_url: str) -> None:
+    async with Publisher(FIRST).publishing() as published:
+        tokens = Tokens(issuer(published.url))
+        async with service(database_url, [errands], is_open=False, tokens=tokens) as served:
+            client = served.client
+            client.headers.update(bearer(token({"scope": "runs:read runs:write"})))
+            run = await paused(client)
+            assert run["requested_by"] == "ann"
+            assert (await client.get("/deliveries")).status_code == 403
+            client.headers.update(bearer(token({"exp": int(time.time()) - 60})))
+            assert (await client.get("/threads")).status_code == 401
+            published.is_away = True
+        async with service(
+            database_url, [errands], is_open=False, tokens=Tokens(issuer(published.url))
+        ) as served:
+            answer = await served.client.get("/threads", headers=bearer(token()))
+            assert (answer.status_code, answer.json()["code"]) == (503, "issuer_unavailable")
+
+
+async def test_claims_are_read_as_the_settings_say() -> None:
+    async with Publisher(FIRST).publishing() as published:
+        plain = await Tokens(issuer(published.url)).holder_of(token())
+        assert plain is not None
+        principal = plain.principal
+        assert (principal.tenant, principal.name, principal.credential) == (
+            "default",
+            "ann",
+            "jwt:ann",
+        )
+        assert principal.groups == {"finance"}
+        assert principal.scopes == {Scope.RUNS_READ, Scope.DECISIONS_WRITE}
+        mapped = Tokens(
+            issuer(
+                published.url,
+                name_claim="email",
+                tenant_claim="org",
+                groups_claim="roles",
+                scopes_claim="permissions",
+                scopes=frozenset({Scope.RUNS_READ}),
+            )
+        )
+        claims = {
+            "email": "ann@example.com",
+            "org": "acme",
+            "roles": ["a b"],
+            "permissions": ["audit"],
+        }
+        found = await mapped.holder_of(token(claims))
+        assert found is not None
+        principal = found.principal
+        assert (principal.tenant, principal.name, principal.credential) == (
+            "acme",
+            "ann@example.com",
+            "jwt:ann",
+        )
+        assert principal.groups == {"a b"}
+        assert principal.scopes == {Scope.RUNS_READ, Scope.AUDIT}
+        for missing in ({"org": None}, {"org": 7}, {"org": "a b"}, {"email": None}, {"email": ""}):
+            assert await mapped.holder_of(token(claims | missing)) is None
+
+
+async def test_a_token_that_is_not_for_this_service_is_refused() -> None:
+    now = int(time.time())
+    async with Publisher(FIRST).publishing() as published:
+        tokens = Tokens(issuer(published.url))
+        for wrong in (
+            {"iss": "https://evil.example.com"},
+            {"iss": None},
+            {"aud": "other"},
+            {"aud": ["other", "another"]},
+            {"aud": None},
+            {"exp": now - 31},
+            {"exp": None},
+            {"exp": "soon"},
+            {"nbf": now + 60},
+            {"iat": now + 60},
+            {"sub": None},
+            {"sub": "channel:finance"},
+            {"sub": "system:deadline"},
+            {"sub": "ann\nbob"},
+            {"sub": ["ann"]},
+        ):
+            assert await tokens.holder_of(token(wrong)) is None, wrong
+        for good in ({"aud": ["other", "signoff"]}, {"exp": now - 20}, {"nbf": now + 20}):
+            assert await tokens.holder_of(token(good)) is not None, good
+
+
+async def test_algorithms_cannot_be_mixed_up() -> None:
+    other = RSAKey.generate_key(2048, {"kid": "first"})
+    async with Publisher(FIRST, SECOND).publishing() as published:
+        tokens = Tokens(issuer(published.url))
+        good = token()
+        head, body, signature = good.split(".")
+        none = f"{encoded({'alg': 'none', 'kid': 'first'})}.{body}."
+        for forged in (
+            token(key=other),
+            signed_with_what_is_public(FIRST),
+            none,
+            f"{none}x",
+            f"{head}.{body}.",
+            f"{head}.{body}.{signature[:-4]}AAAA",
+            f"{head}.{token({'sub': 'eve'}).split('.')[1]}.{signature}",
+            token(kid="second"),
+            token(alg="RS512"),
+            token(kid="unknown"),
+            token(crit=["exp"]),
+            "a.b.c",
+            ".".join(["e30"] * 3),
+        ):
+            assert await tokens.holder_of(forged) is None, forged
+        assert await tokens.holder_of(good) is not None
+        assert await tokens.holder_of(token(key=SECOND, alg="ES256")) is not None
+        assert published.asked == 1  # strangers do not make it ask
+
+
+async def test_a_shared_secret_among_the_published_keys_is_no_key() -> None:
+    secret = OctKey.generate_key(256, {"kid": "shared"})
+    async with Publisher(FIRST).publishing() as published:
+        published.keys = [FIRST, secret]
+        tokens = Tokens(issuer(published.url, algorithms=(*ALGORITHMS, "HS256")))
+        assert await tokens.holder_of(token(key=secret, alg="HS256")) is None
+
+
+async def test_keys_are_rotated() -> None:
+    async with Publisher(FIRST).publishing() as published:
+        tokens = Tokens(issuer(published.url), look_again=0)
+        assert await tokens.holder_of(token()) is not None
+        published.keys = [SECOND]
+        assert await tokens.holder_of(token(key=SECOND, alg="ES256")) is not None
+        assert await tokens.holder_of(token()) is None
+        published.is_away = True
+        assert await tokens.holder_of(token(key=SECOND, alg="ES256")) is not None
+
+
+async def test_without_keys_nobody_is_known() -> None:
+    async with Publisher(FIRST).publishing() as published:
+        published.is_away = True
+        with pytest.raises(IssuerUnavailable):
+            await Tokens(issuer(published.url)).holder_of(token())
