@@ -6,7 +6,7 @@ import logging
 import socket
 import sys
 from collections.abc import AsyncGenerator, Coroutine, Generator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -40,12 +40,14 @@ from app.lifecycle.hands import Hands
 from app.lifecycle.replies import Replies
 from app.lifecycle.site import Site
 from app.settings import PriceSettings, Settings, WrongSetting, is_loopback, variable_part
-from app.storage.database import Database
+from app.storage.database import Database, StoreUnavailable
 from app.storage.embedded import EmbeddedPostgres
+from app.storage.encryption import admit
 from app.storage.hints import Hints
 from app.storage.migrate import migrate
 from app.watching import logs
 from app.watching.metrics import Metrics
+from app.storage.sealing import BadKey, Vault, parse_keys
 from app.worker import Worker
 
 log = logging.getLogger(__name__)
@@ -202,9 +204,28 @@ async def _database(settings: Settings, ending: AsyncExitStack) -> Database:
         url,
         size=settings.database_pool_size,
         prepared_statements=settings.prepared_statements,
+        vault=_vault(settings),
     )
     ending.push_async_callback(database.close)
+    if not await admit(database):
+        await _keep(_admit_later(database), ending)
     return database
+
+
+def _vault(settings: Settings) -> Vault:
+    try:
+        return Vault(parse_keys(settings.encryption_keys))
+    except BadKey as error:
+        raise WrongSetting(f"SIGNOFF_ENCRYPTION_KEYS: {error.message}.") from None
+
+
+async def _admit_later(database: Database) -> None:
+    """Notes the key once there are tables; nothing can be stored before."""
+    is_noted = False
+    while not is_noted:
+        await asyncio.sleep(0.5)
+        with suppress(StoreUnavailable):
+            is_noted = await admit(database)
 
 
 async def _notifier(

@@ -92,6 +92,8 @@ class Settings(BaseSettings):
     """Sign the notices to callbacks that bring no secret of their own."""
     reply_secrets: list[str] = []
     """Make the tokens by which a channel decides; none: one that is kept in the database."""
+    encryption_keys: list[str] = []
+    """The first encrypts the true values that are stored; all of them decrypt."""
     allowed_networks: Annotated[list[str], NoDecode] = []
 
     trusted_proxies: Annotated[list[str], NoDecode] = []

@@ -25,6 +25,7 @@ COMMANDS = {
     "doctor": "Looks at database, migrations, channels, clock and model keys, and says what to do about them.",
     "check-receiver": "Tells a receiver of webhooks good notices and bad ones, and says what it did wrong.",
     "keys": "Makes keys, lists them, revokes them.",
+    "encrypt": "Encrypts what is stored with the first of SIGNOFF_ENCRYPTION_KEYS, beside running services.",
     "audit": "Proves the chains of the audit, and writes them out.",
     "openapi": "Prints the OpenAPI document.",
 }

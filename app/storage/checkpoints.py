@@ -22,7 +22,7 @@ from collections.abc import (
     Iterator,
     Sequence,
 )
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, cast
 
 import orjson
@@ -42,6 +42,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from app.domain.ids import RunId, ThreadId
 from app.storage.database import Database, Row
+from app.storage.sealing import PLAIN, Vault
 
 # ── Rows ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -56,6 +57,17 @@ class CheckpointRow:
     parent_id: str | None
     body: bytes
     metadata: str
+
+    def sealed(self, vault: Vault, run_id: RunId) -> bytes:
+        """The body as it is stored."""
+        return vault.seal_bytes(self.body, *self._place(run_id))
+
+    def opened(self, vault: Vault, run_id: RunId) -> "CheckpointRow":
+        """The row with the body that was sealed. Raises `CannotOpen`."""
+        return replace(self, body=vault.open_bytes(self.body, *self._place(run_id)))
+
+    def _place(self, run_id: RunId) -> tuple[str, str, str, str, str]:
+        return ("checkpoints.body", run_id, self.line, self.ns, self.id)
 
     @classmethod
     def of(cls, record: Sequence[Any]) -> "CheckpointRow":
@@ -78,6 +90,18 @@ class WriteRow:
     task_path: str
     channel: str
     body: bytes
+
+    def sealed(self, vault: Vault, run_id: RunId) -> bytes:
+        """The body as it is stored."""
+        return vault.seal_bytes(self.body, *self._place(run_id))
+
+    def opened(self, vault: Vault, run_id: RunId) -> "WriteRow":
+        """The row with the body that was sealed. Raises `CannotOpen`."""
+        return replace(self, body=vault.open_bytes(self.body, *self._place(run_id)))
+
+    def _place(self, run_id: RunId) -> tuple[str, str, str, str, str, str, str]:
+        task, idx = self.task_id, str(self.idx)
+        return "checkpoint_writes.body", run_id, self.line, self.ns, self.checkpoint_id, task, idx
 
     @classmethod
     def of(cls, record: Sequence[Any]) -> "WriteRow":
@@ -113,7 +137,7 @@ class Unsaved:
     def empty(self) -> bool:
         return not (self.checkpoints or self.writes or self.prunes)
 
-    def arguments(self) -> tuple[object, ...]:
+    def arguments(self, vault: Vault = PLAIN) -> tuple[object, ...]:
         """The `SAVE_PARAMETERS` arguments of `save_ctes`, in order."""
         rows, writes, prunes = self.checkpoints, self.writes, self.prunes
         return (
@@ -123,7 +147,7 @@ class Unsaved:
             [row.ns for row in rows],
             [row.id for row in rows],
             [row.parent_id for row in rows],
-            [row.body for row in rows],
+            [row.sealed(vault, self.run_id) for row in rows],
             [row.metadata for row in rows],
             [write.line for write in writes],
             [write.ns for write in writes],
@@ -132,7 +156,7 @@ class Unsaved:
             [write.idx for write in writes],
             [write.task_path for write in writes],
             [write.channel for write in writes],
-            [write.body for write in writes],
+            [write.sealed(vault, self.run_id) for write in writes],
             [line for line, _, _ in prunes],
             [ns for _, ns, _ in prunes],
             [keep for _, _, keep in prunes],

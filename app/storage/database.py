@@ -13,6 +13,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 
 from app.errors import SignoffError
 from app.watching.backlog import PoolUse
+from app.storage.sealing import PLAIN, Vault
 
 Connection: TypeAlias = (
     "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
@@ -53,12 +54,16 @@ class Store(Protocol):
 
     async def fetch_row(self, query: str, *arguments: object) -> Row | None: ...
 
+    @property
+    def vault(self) -> Vault: ...
+
 
 class Transaction:
     """Statements that are committed together."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, vault: Vault) -> None:
         self._connection = connection
+        self.vault = vault
 
     async def fetch(self, query: str, *arguments: object) -> list[Row]:
         return await self._connection.fetch(query, *arguments)
@@ -78,7 +83,10 @@ class Database:
     through the pool costs more than a statement. The pool makes them, and takes back those that failed.
     """
 
-    def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]", url: str, size: int) -> None:
+    def __init__(
+        self, pool: "asyncpg.Pool[asyncpg.Record]", url: str, size: int, vault: Vault
+    ) -> None:
+        self.vault = vault
         self._pool = pool
         self._idle: list[Pooled] = []
         self._free = asyncio.Semaphore(size)
@@ -89,9 +97,17 @@ class Database:
 
     @classmethod
     async def connect(
-        cls, url: str, *, size: int = 10, prepared_statements: bool = True
+        cls,
+        url: str,
+        *,
+        size: int = 10,
+        prepared_statements: bool = True,
+        vault: Vault = PLAIN,
     ) -> "Database":
-        """Opens the pool. `prepared_statements=False` for a PgBouncer in transaction mode."""
+        """Opens the pool. `prepared_statements=False` for a PgBouncer in transaction mode.
+
+        `vault` seals the true values that its statements write.
+        """
         with _named_errors():
             pool = await asyncpg.create_pool(
                 url,
@@ -103,7 +119,7 @@ class Database:
                 command_timeout=30,
                 server_settings={"application_name": "signoff", "timezone": "UTC"},
             )
-        return cls(pool, url, size)
+        return cls(pool, url, size, vault)
 
     async def close(self) -> None:
         self._is_closing = True  # what is under way gives its connection back to the pool
@@ -139,7 +155,7 @@ class Database:
         """For the few cases that need more than one statement."""
         with _named_errors():
             async with self._pool.acquire() as connection, connection.transaction():
-                yield Transaction(connection)
+                yield Transaction(connection, self.vault)
 
     async def _lent(self, use: Callable[[Pooled], Awaitable[T]]) -> T:
         """What `use` gives with a connection; what goes wrong is an error with a name."""

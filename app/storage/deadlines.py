@@ -126,7 +126,8 @@ async def due(database: Database, *, fingerprints: Sequence[str], most: int) -> 
 
     Only those of the workflows that are served here: nobody else's can be closed.
     """
-    return [pause_of(row) for row in await database.fetch(_DUE, list(fingerprints), most)]
+    rows = await database.fetch(_DUE, list(fingerprints), most)
+    return [pause_of(row, database.vault) for row in rows]
 
 
 async def to_warn(
@@ -134,7 +135,7 @@ async def to_warn(
 ) -> list[PauseRow]:
     """Open pauses of which something is to be told by now, before their deadline, oldest first."""
     rows = await database.fetch(_TO_WARN[event], list(fingerprints), most)
-    return [pause_of(row) for row in rows]
+    return [pause_of(row, database.vault) for row in rows]
 
 
 async def warn(

@@ -175,7 +175,7 @@ async def claim_due(
             event_type=row["event_type"],
             event_sequence=row["event_sequence"],
             channel=row["channel"],
-            callback=row["callback"],
+            callback=database.vault.open(row["callback"], "runs.callback", row["run_id"]),
             address=row["address"],
             workflow=row["workflow"],
             attempt=row["attempts"],

@@ -17,6 +17,7 @@ from app.storage.audit import ONE_SEEN, one_entry
 from app.storage.database import Database, Row
 from app.storage.deliveries import address
 from app.storage.runs import Key, KeyTaken
+from app.storage.sealing import Vault
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,13 +193,13 @@ async def read(
         pause_id,
         tenant,
     )
-    return pause_of(row) if row else None
+    return pause_of(row, database.vault) if row else None
 
 
 async def find(database: Database, tenant: TenantId, pause_id: PauseId) -> PauseRow | None:
     """One pause, whatever its thread."""
     row = await database.fetch_row(READ + "where p.id = $1 and p.tenant = $2", pause_id, tenant)
-    return pause_of(row) if row else None
+    return pause_of(row, database.vault) if row else None
 
 
 async def decide(
@@ -230,7 +231,9 @@ async def decide(
             pause.run.tenant,
             pause.id,
             settled.shown,
-            settled.answer.as_json(),
+            database.vault.seal(
+                settled.answer.as_json(), "pauses.answer", pause.run.run_id, pause.id
+            ),
             settled.answer.digest,
             by,
             via,
@@ -273,7 +276,7 @@ async def refuse(database: Database, pause: PauseRow, actor: Actor, *, code: str
     )
 
 
-def pause_of(row: Row) -> PauseRow:
+def pause_of(row: Row, vault: Vault) -> PauseRow:
     """A row of `READ`."""
     return PauseRow(
         id=PauseId(row["id"]),
@@ -286,7 +289,7 @@ def pause_of(row: Row) -> PauseRow:
         level=row["level"],
         status=row["status"],
         shown=row["shown"],
-        secret=row["secret"],
+        secret=vault.open(row["secret"], "pauses.secret", row["run_id"], row["id"]),
         policy=row["policy"],
         digest=row["digest"],
         expires_at=row["expires_at"],

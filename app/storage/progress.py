@@ -14,7 +14,7 @@ from typing import Any
 from app.domain.audit import AuditAction, data_text
 from app.domain.event import TOLD, Event, EventType
 from app.domain.facts import Facts, RunEnd
-from app.domain.ids import PauseId, new_delivery_id, new_pause_id
+from app.domain.ids import PauseId, RunId, new_delivery_id, new_pause_id
 from app.domain.json import Json
 from app.domain.ledger import LedgerEntry
 from app.domain.pause import Ask, PauseStatus
@@ -33,6 +33,7 @@ from app.storage.progress_sql import (
     statement,
 )
 from app.storage.runs import LeaseLost
+from app.storage.sealing import Vault
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +73,7 @@ async def save(
     asks: Sequence[Ask] = (),
 ) -> None:
     """Writes what is unwritten and opens pauses, if any; the run goes on. Raises `LeaseLost`."""
-    document = _document(facts, addressees, asks=asks)
+    document = _document(database.vault, lease, facts, addressees, asks=asks)
     await _write(database, STAY, lease, document, seen=None, unsaved=unsaved)
 
 
@@ -87,7 +88,8 @@ async def park(
     seen: int,
 ) -> Wrote:
     """Opens the pauses and gives the run up as paused, unless a decision came that is not among `seen`."""
-    document = _document(facts, addressees, asks=asks, last=[Event(type=EventType.RUN_PAUSED)])
+    last = [Event(type=EventType.RUN_PAUSED)]
+    document = _document(database.vault, lease, facts, addressees, asks=asks, last=last)
     return await _write(database, PARK, lease, document, seen=seen, unsaved=unsaved)
 
 
@@ -101,18 +103,24 @@ async def end(
     leaves: Leavings,
 ) -> None:
     """Ends the run; what it leaves behind goes or is closed. Raises `LeaseLost`."""
-    document = _document(
-        facts, addressees, last=[Event(type=_END_EVENTS[end.status], data=_end_data(end))]
-    )
+    vault, run_id = database.vault, lease.run.run_id
+    last = [Event(type=_END_EVENTS[end.status], data=_end_data(end))]
+    document = _document(vault, lease, facts, addressees, last=last)
     document["end"] = {
         "status": end.status,
-        "output": end.output,
+        "output": vault.seal(end.output, "runs.output", run_id),
         "shown_output": end.shown_output,
         "stop_reason": end.stop_reason,
         "error": end.error and end.error.as_json(),
     }
     document["addressees"] = [*addressees.channels, *([None] if addressees.callback else [])]
-    document["history"] = [{"agent": said.agent, "messages": said.messages} for said in end.history]
+    document["history"] = [
+        {
+            "agent": said.agent,
+            "messages": vault.seal(said.messages, "history.messages", run_id, said.agent),
+        }
+        for said in end.history
+    ]
     extra = {CLOSING: leaves.open_pauses, RESULTS: leaves.step_results}
     await _write(
         database,
@@ -129,7 +137,8 @@ async def hand_back(
     database: Database, lease: Lease, facts: Facts, unsaved: Unsaved, addressees: Addressees
 ) -> None:
     """Writes what is unwritten and queues the run for another worker. Raises `LeaseLost`."""
-    document = _document(facts, addressees, last=[Event(type=EventType.RUN_QUEUED)])
+    last = [Event(type=EventType.RUN_QUEUED)]
+    document = _document(database.vault, lease, facts, addressees, last=last)
     await _write(database, HAND_BACK, lease, document, seen=None, unsaved=unsaved)
 
 
@@ -158,7 +167,7 @@ async def _write(
     parts = extra | {part for part, listed in document.items() if listed}
     if unsaved:
         parts |= {CHECKPOINTS}
-    arguments = unsaved.arguments() if unsaved else ()
+    arguments = unsaved.arguments(database.vault) if unsaved else ()
     row = await database.fetch_row(
         statement(move, parts),
         run.thread_id,
@@ -177,7 +186,13 @@ async def _write(
 
 
 def _document(
-    facts: Facts, addressees: Addressees, *, asks: Sequence[Ask] = (), last: Sequence[Event] = ()
+    vault: Vault,
+    lease: Lease,
+    facts: Facts,
+    addressees: Addressees,
+    *,
+    asks: Sequence[Ask] = (),
+    last: Sequence[Event] = (),
 ) -> dict[str, Any]:
     """Facts as the statement reads them: lists of flat records, notices naming their event by its place."""
     pauses = [(new_pause_id(), ask) for ask in (*facts.settled, *asks)]
@@ -192,11 +207,11 @@ def _document(
     events += [{"type": each.type, "data": each.data} for each in last]
     channels += [None] * len(last)
     return {
-        "pauses": [_pause(pause_id, ask) for pause_id, ask in pauses],
+        "pauses": [_pause(vault, lease.run.run_id, pause_id, ask) for pause_id, ask in pauses],
         "events": events,
         "notices": _notices(events, channels, addressees),
         "ledger": [_entry(entry) for entry in facts.ledger],
-        "steps": [_step(step) for step in facts.steps],
+        "steps": [_step(vault, lease.run.run_id, step) for step in facts.steps],
         "audit": [_watched(pause_id, ask) for pause_id, ask in pauses if ask.settled],
     }
 
@@ -229,8 +244,8 @@ def _notices(
     return notices
 
 
-def _pause(pause_id: PauseId, ask: Ask) -> dict[str, Json]:
-    policy = ask.policy
+def _pause(vault: Vault, run_id: RunId, pause_id: PauseId, ask: Ask) -> dict[str, Json]:
+    policy, answer = ask.policy, ask.settled and ask.settled.answer.as_json()
     return {
         "id": pause_id,
         "line": ask.line,
@@ -241,14 +256,14 @@ def _pause(pause_id: PauseId, ask: Ask) -> dict[str, Json]:
         "status": PauseStatus.DECIDED if ask.settled else PauseStatus.OPEN,
         "channel": policy.channel,
         "shown": ask.shown,
-        "secret": ask.secret,
+        "secret": vault.seal(ask.secret, "pauses.secret", run_id, pause_id),
         "policy": policy.as_json(),
         "digest": ask.digest,
         "expires_after": _seconds(policy.expires_after),
         "remind_after": _seconds(policy.remind_after),
         "escalate_after": _seconds(policy.escalate_after),
         "decision": ask.settled and ask.settled.shown,
-        "answer": ask.settled and ask.settled.answer.as_json(),
+        "answer": vault.seal(answer, "pauses.answer", run_id, pause_id),
     }
 
 
@@ -269,14 +284,14 @@ def _entry(entry: LedgerEntry) -> dict[str, Json]:
     }
 
 
-def _step(step: StepRecord) -> dict[str, Json]:
+def _step(vault: Vault, run_id: RunId, step: StepRecord) -> dict[str, Json]:
     return {
         "path": step.path,
         "name": step.name,
         "type": step.type,
         "status": step.status,
         "attempts": step.attempts,
-        "output": step.output,
+        "output": vault.seal(step.output, "steps.output", run_id, step.path),
         "shown_output": step.shown_output,
     }
 

@@ -18,6 +18,7 @@ from app.storage.audit import ONE_SEEN, one_entry
 from app.storage.checkpoints import CheckpointRow, WriteRow, load_columns
 from app.storage.database import Database, Row, Store, Transaction
 from app.storage.deliveries import address
+from app.storage.sealing import Vault
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +75,7 @@ class Held:
 
 
 _HISTORY = """
-  select coalesce(json_agg(json_build_object('agent', h.agent, 'messages', h.messages) order by h.at), '[]')
+  select coalesce(json_agg(json_build_object('run_id', h.run_id, 'agent', h.agent, 'messages', h.messages) order by h.at), '[]')
   from history h
   where h.thread_id = {thread} and h.tenant = {tenant} and h.run_id in (
     select r.id from runs r
@@ -246,7 +247,7 @@ select exists (select 1 from run) as done
 
 # What was decided, and what is still open, by interrupt.
 _ANSWERS = """
-  (select coalesce(json_agg(json_build_object('interrupt_id', p.interrupt_id, 'answer', p.answer)), '[]')
+  (select coalesce(json_agg(json_build_object('id', p.id, 'interrupt_id', p.interrupt_id, 'answer', p.answer)), '[]')
    from pauses p where p.thread_id = $1 and p.run_id = $3 and p.interrupt_id is not null
      and (p.answer is not null or p.status = 'open')) as answers"""
 
@@ -310,10 +311,10 @@ async def start(
             new.workflow,
             new.version,
             new.fingerprint,
-            new.input,
+            database.vault.seal(new.input, "runs.input", new.run.run_id),
             new.shown_input,
             new.metadata,
-            new.callback,
+            database.vault.seal(new.callback, "runs.callback", new.run.run_id),
             new.requested_by,
             new.history,
             worker,
@@ -329,7 +330,7 @@ async def start(
     if row is None:
         return None
     lease = Lease(run=new.run, worker=worker, fence=row["fence"]) if worker else None
-    return Started(lease=lease, history=_by_agent(row["history"] or []))
+    return Started(lease=lease, history=_by_agent(row["history"] or [], database.vault))
 
 
 class LeaseLost(Exception):
@@ -421,22 +422,31 @@ async def load(database: Database, run: RunRef, *, history: int, has_budget: boo
     )
     if row is None:
         raise LookupError(run.run_id)
+    vault, run_id = database.vault, run.run_id
     return Loaded(
-        input=row["input"],
+        input=vault.open(row["input"], "runs.input", run_id),
         metadata=row["metadata"],
         requested_by=row["requested_by"],
         has_callback=row["has_callback"],
         decisions=row["decisions"],
-        history=_by_agent(row["history"]),
-        answers=_answers(row["answers"]),
+        history=_by_agent(row["history"], vault),
+        answers=_answers(row["answers"], vault, run_id),
         open=_open(row["answers"]),
         step_results={
-            (CallId(each["call_id"]), each["name"]): each["value"] for each in row["step_results"]
+            (CallId(each["call_id"]), each["name"]): vault.open(
+                each["value"], "step_results.value", run_id, each["call_id"], each["name"]
+            )
+            for each in row["step_results"]
         },
-        outputs=row["outputs"],
         spent=_spent(row["spent"]) if row["spent"] else NOTHING_SPENT,
-        checkpoints=tuple(CheckpointRow.of(each) for each in row["checkpoints"]),
-        writes=tuple(WriteRow.of(each) for each in row["writes"]),
+        outputs={
+            path: vault.open(output, "steps.output", run_id, path)
+            for path, output in row["outputs"].items()
+        },
+        checkpoints=tuple(
+            CheckpointRow.of(each).opened(vault, run_id) for each in row["checkpoints"]
+        ),
+        writes=tuple(WriteRow.of(each).opened(vault, run_id) for each in row["writes"]),
     )
 
 
@@ -445,12 +455,16 @@ async def decisions(database: Database, run: RunRef) -> tuple[int, dict[str, Ans
     row = await database.fetch_row(_DECISIONS, run.thread_id, run.tenant, run.run_id)
     if row is None:
         raise LookupError(run.run_id)
-    return row["decisions"], _answers(row["answers"])
+    return row["decisions"], _answers(row["answers"], database.vault, run.run_id)
 
 
-def _answers(rows: list[dict[str, Any]]) -> dict[str, Answer]:
+def _answers(rows: list[dict[str, Any]], vault: Vault, run_id: RunId) -> dict[str, Answer]:
     return {
-        each["interrupt_id"]: Answer.from_json(each["answer"]) for each in rows if each["answer"]
+        each["interrupt_id"]: Answer.from_json(
+            vault.open(each["answer"], "pauses.answer", run_id, each["id"])
+        )
+        for each in rows
+        if each["answer"]
     }
 
 
@@ -462,10 +476,12 @@ def _spent(found: dict[str, Any]) -> Spent:
     return Spent(cost=Decimal(found["cost"]), reports=frozenset(found["reports"]))
 
 
-def _by_agent(entries: list[dict[str, Any]]) -> dict[str, list[Message]]:
+def _by_agent(entries: list[dict[str, Any]], vault: Vault) -> dict[str, list[Message]]:
     said: dict[str, list[Message]] = {}
     for entry in entries:
-        said.setdefault(entry["agent"], []).extend(entry["messages"])
+        agent = entry["agent"]
+        messages = vault.open(entry["messages"], "history.messages", entry["run_id"], agent)
+        said.setdefault(agent, []).extend(messages)
     return said
 
 
@@ -499,7 +515,14 @@ async def save_step_result(
     """Keeps what `context.step` returned. Raises `LeaseLost`."""
     run = lease.run
     row = await database.fetch_row(
-        _SAVE_STEP_RESULT, run.thread_id, run.tenant, run.run_id, lease.fence, call_id, name, value
+        _SAVE_STEP_RESULT,
+        run.thread_id,
+        run.tenant,
+        run.run_id,
+        lease.fence,
+        call_id,
+        name,
+        database.vault.seal(value, "step_results.value", run.run_id, call_id, name),
     )
     if row is None:
         raise LeaseLost(run.run_id)

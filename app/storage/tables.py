@@ -327,6 +327,14 @@ service_secrets = _table(
     PrimaryKeyConstraint("name"),
 )
 
+# The keys that anything may be encrypted with, by their ids; the keys themselves are nowhere.
+encryption_keys = _table(
+    "encryption_keys",
+    _text("id"),
+    _time("noted_at", required=True),
+    PrimaryKeyConstraint("id"),
+)
+
 # What each model call and tool call cost; one row a call, however often it was written.
 ledger = _table(
     "ledger",
