@@ -32,11 +32,22 @@ class Left:
     decided_unanswered: Json
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def left(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Left]:
+@pytest_asyncio.fixture(
+    scope="module",
+    loop_scope="module",
+    params=[{}, {"SIGNOFF_ENCRYPTION_KEYS": '["MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="]'}],
+    ids=["plain", "encrypted"],
+)
+async def left(
+    request: pytest.FixtureRequest, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncGenerator[Left]:
     folder = tmp_path_factory.mktemp("after-a-kill")
     effects = Effects(folder / "effects")
-    environment = {VARIABLE: str(effects.path), "SIGNOFF_LEASE_SECONDS": str(LEASE)}
+    environment = {
+        VARIABLE: str(effects.path),
+        "SIGNOFF_LEASE_SECONDS": str(LEASE),
+        **request.param,
+    }
     async with cluster.migrated_database() as url:
         with processes(
             folder, workflows=SERVED, database_url=url, environment=environment
