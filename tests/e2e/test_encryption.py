@@ -84,7 +84,7 @@ async def test_a_backup_has_true_values_only_without_keys(
     safes: Processes, database_url: str, encrypted: bool
 ) -> None:
     canary = f"canary{secrets.token_hex(9)}"
-    served = await safes.serve(**({"encryption_keys": keys(OLD)} if encrypted else {}))
+    served = await safes.serve(encryption_keys=keys(OLD) if encrypted else keys())
     async with served.api() as api:
         waiting = await pause(api, canary)
         assert hidden(canary, await dump(database_url)) is encrypted
