@@ -3,7 +3,7 @@
 import hashlib
 import logging
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -11,9 +11,10 @@ import orjson
 from pydantic import BaseModel
 
 from app.domain.ids import CallId
-from app.domain.masking import digest_of, mask
+from app.domain.masking import digest_of
 from app.domain.message import Message, ProposedCall
 from app.domain.pause import Answer, Ask, PauseKind, Settled
+from app.engine import scrubbing
 from app.engine.asking import ask_for, open_question, request_of
 from app.engine.drive import Drive, LineFailed
 from app.engine.faults import declined, reason_of, rejected, tool_error
@@ -300,9 +301,12 @@ def check_digest(tool: ServedTool, call: OpenCall) -> None:
         )
 
 
-def result_text(tool: ServedTool, result: Any) -> str:
-    """A result as the model reads it: a text as it is, anything else as JSON, sensitive values masked."""
-    value = mask(tool.tool.dump_result(result), tool.result_schema)
+def result_text(tool: ServedTool, result: Any, known: Iterable[str] = ()) -> str:
+    """A result as the model reads it: a text as it is, anything else as JSON, sensitive values masked.
+
+    `known` are sensitive values that the tool alone knows, and may have put into a text.
+    """
+    value = scrubbing.shown(tool.tool.dump_result(result), tool.result_schema, known)
     return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from app.authoring import Declined, Question, ToolContext
 from app.domain.json import Json
+from app.domain.masking import secrets_in
 from app.domain.pause import Answer
 from app.engine.asking import question_of
 from app.engine.calls import result_text
@@ -76,7 +77,10 @@ async def _run(seat: Seat, call: OpenCall, drive: Drive, costs: dict[str, Decima
             host.check(error)
             if host.question is None and attempt < tool.tool.retries and _may_retry(error):
                 continue
-            text, failed = _words(tool, call, error), True
+            text, failed = (
+                tool_error(reason_of(error, tool.secrets(call["arguments"]) | host.heard)),
+                True,
+            )
         else:
             host.check(None)
             failed = False
@@ -98,7 +102,8 @@ async def _result(tool: ServedTool, call: OpenCall, host: "_Host") -> str:
     limit = asyncio.timeout(tool.tool.timeout.total_seconds() if tool.tool.timeout else None)
     try:
         async with limit:
-            return result_text(tool, await tool.tool.call(context, arguments))
+            result = await tool.tool.call(context, arguments)
+            return result_text(tool, result, host.heard)
     except TimeoutError:
         if limit.expired():
             raise _TookTooLong(f"timed out after {tool.tool.timeout}") from None
@@ -111,10 +116,6 @@ class _TookTooLong(Exception):
 
 def _may_retry(error: BaseException) -> bool:
     return not isinstance(error, Declined)
-
-
-def _words(tool: ServedTool, call: OpenCall, error: BaseException) -> str:
-    return tool_error(reason_of(error, tool.secrets(call["arguments"])))
 
 
 _step: ContextVar[str] = ContextVar("step", default="")
@@ -135,6 +136,8 @@ class _Host:
     ) -> None:
         self.drive = drive
         self.question: OpenQuestion | None = None
+        self.heard: frozenset[str] = frozenset()
+        """Sensitive values of what the tool was answered, which nobody else knows."""
         self._costs = costs
         self._attempt = attempt
         self._reports: Counter[str] = Counter()
@@ -151,6 +154,7 @@ class _Host:
         if number < len(answered):
             answer = Answer.from_json(cast("dict[str, Json]", answered[number].get("answer")))
             if answer.approved:
+                self.heard |= secrets_in(answer.value, question.response_schema)
                 return answer.value
             raise Declined(answer.by, answer.feedback)
         if self.question is None:

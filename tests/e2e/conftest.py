@@ -14,7 +14,9 @@ from tests.service import Api, Processes, Served, free_port, processes
 from tests.workflows.effects import VARIABLE, Effects
 from tests.workflows.letters import SERVED
 
-WORKFLOWS = f"{SERVED},tests.workflows.safes:safes,examples.errands:errands"
+WORKFLOWS = (
+    f"{SERVED},tests.workflows.safes:safes,tests.workflows.safes:deposits,examples.errands:errands"
+)
 
 
 @dataclass(frozen=True, kw_only=True)

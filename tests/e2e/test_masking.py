@@ -1,7 +1,9 @@
 """Sensitive values reach the tool, and no answer, notice, log line or row that people read."""
 
+import asyncio
 import secrets
 from collections.abc import Sequence
+from contextlib import suppress
 
 import asyncpg
 
@@ -63,6 +65,58 @@ async def test_sensitive_values_are_seen_by_the_tool_and_by_nobody_else(
     assert {"runs.input", "pauses.answer", "history.messages"} <= set(found)
 
 
+async def test_what_people_fill_in_answer_report_and_correct_is_seen_by_nobody_else(
+    town: Town, api: Api
+) -> None:
+    form, corrected, filled, answered, reported, wrong = values = canaries(6)
+    async with Receiver(port=town.approvers_port) as approvers:
+        run = await api.started("deposits", "it")
+        for decision in (
+            {"value": login(form)},
+            approval(override_output=login(corrected)),
+            {"action": "skip"},
+            {"value": {"login": login(filled)}},
+            {"value": login(reported)},
+            {"value": login(answered)},
+        ):
+            for misfit in misfits(decision, wrong):
+                assert (await api.decide(run["pause"], misfit)).status_code == 422, misfit
+            run = await api.decided(run["pause"], {**decision, "by": "alice"})
+        assert run["status"] == "completed", run
+        await look_everywhere(api, run)
+        await approvers.wait_for(12)
+    assert town.effects.of(run) == [f"kept {filled}", f"heard {answered}"]
+    assert [pause["kind"] for pause in run["pauses"]] == [
+        "input",
+        "review",
+        "error",
+        "input",
+        "external_result",
+        "interactive",
+    ]
+    await assert_hidden(values, town, [*api.heard, *bodies(approvers)])
+    found = set(await columns_with(values, town.database_url))
+    assert {"pauses.answer", "steps.output"} <= found
+
+
+def login(password: str) -> Json:
+    return {"name": "bob", "password": password}
+
+
+def misfits(decision: Json, wrong: str) -> list[Json]:
+    """Decisions like this one that cannot be taken, and say a secret."""
+    bad = {"name": 1, "password": wrong}
+    match decision:
+        case {"value": {"login": _}}:
+            return [{"value": {"login": bad}, "by": "x"}, {"value": {"login": wrong}, "by": "x"}]
+        case {"value": _}:
+            return [{"value": bad, "by": "x"}, {"value": [wrong], "by": "x"}]
+        case {"override_output": _}:
+            return [approval(override_output=bad), {"approved": wrong, "by": "x"}]
+        case _:
+            return [{"action": wrong, "by": "x"}]
+
+
 async def test_the_examples_password_is_masked_too(town: Town, api: Api) -> None:
     async with Receiver(port=town.approvers_port) as approvers:
         run = await api.started("errands", {"text": "ask for a day off"})
@@ -88,7 +142,21 @@ async def look_everywhere(api: Api, run: Json) -> None:
     await api.get(f"/pauses/{run['pauses'][0]['id']}")
     await api.deliveries(run)
     await api.get(f"/workflows/{run['workflow']['name']}")
+    await api.get("/audit", thread_id=run["thread_id"], limit="100")
     await api.ask("GET", "/metrics")
+    await listen(api, run)
+
+
+async def listen(api: Api, run: Json) -> None:
+    """Hears the events of a run that has ended, all of them; of one that has not, what has come so far."""
+    with suppress(TimeoutError):
+        async with (
+            asyncio.timeout(2),
+            api.client.stream("GET", f"{path_of(run)}/events") as answer,
+        ):
+            assert answer.status_code == 200
+            async for line in answer.aiter_lines():
+                api.heard.append(line)
 
 
 async def assert_hidden(values: Sequence[str], town: Town, texts: Sequence[str]) -> None:
