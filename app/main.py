@@ -45,9 +45,9 @@ from app.storage.embedded import EmbeddedPostgres
 from app.storage.encryption import admit
 from app.storage.hints import Hints
 from app.storage.migrate import migrate
+from app.storage.sealing import BadKey, Vault, parse_keys
 from app.watching import logs
 from app.watching.metrics import Metrics
-from app.storage.sealing import BadKey, Vault, parse_keys
 from app.worker import Worker
 
 log = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ from sqlalchemy.sql import ClauseElement
 from sqlalchemy.sql.compiler import SQLCompiler
 
 from app.errors import SignoffError
-from app.watching.backlog import PoolUse
 from app.storage.sealing import PLAIN, Vault
+from app.watching.backlog import PoolUse
 
 Connection: TypeAlias = (
     "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"

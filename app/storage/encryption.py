@@ -120,8 +120,24 @@ async def seal_anew(database: Database, told: Callable[[int], None]) -> int:
             values += await _seal_thread(database, thread["id"], thread["tenant"])
         threads += len(page)
         told(threads)
+    values += await _seal_service_secrets(database)
     await database.fetch(_FORGET, database.vault.first)
     return values
+
+
+async def _seal_service_secrets(database: Database) -> int:
+    """Of no run, few, and never changed."""
+    column = _Column(table="service_secrets", name="value", is_bytes=True, run="name")
+    rows = await database.fetch(
+        f"select name, value from service_secrets where {column.stale(database.vault.first or '')}"
+    )
+    for row in rows:
+        await database.fetch(
+            "update service_secrets set value = $2 where name = $1",
+            row["name"],
+            column.anew(database.vault, row),
+        )
+    return len(rows)
 
 
 async def _pages(database: Database) -> AsyncGenerator[list[Row]]:

@@ -10,6 +10,7 @@ _READ = "select value from service_secrets where name = $1"
 
 async def kept(database: Database, name: str, *, new: bytes) -> bytes:
     """The secret of that name; `new` becomes it if there is none yet."""
-    await database.fetch(_MAKE, name, new)
+    place = ("service_secrets.value", name)
+    await database.fetch(_MAKE, name, database.vault.seal_bytes(new, *place))
     (row,) = await database.fetch(_READ, name)
-    return row["value"]
+    return database.vault.open_bytes(row["value"], *place)
