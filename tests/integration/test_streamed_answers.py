@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import sys
 import threading
 import warnings
 from collections.abc import Generator
@@ -276,4 +277,8 @@ def unclosed_connections() -> Generator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         yield
+        # Where `langchain_anthropic` keeps the last of them.
+        shared = sys.modules.get("langchain_anthropic._client_utils")
+        if shared is not None:
+            vars(shared)["_get_default_async_httpx_client"].cache_clear()
         gc.collect()
