@@ -82,6 +82,9 @@ async def accepted(
     done = await whole(work)
     logs.belongs_to(thread_id=done.run.thread_id, run_id=done.run.run_id)
     seconds = DEFAULT_SECONDS if patience.seconds is None else patience.seconds
+    if not seconds:
+        # Whoever does not wait may follow instead, and would miss how the first answer begins.
+        site.followers.expect(done.run.run_id)
     view = await _settled(site, caller, done.run, seconds)
     headers = patience.headers | replayed(done.is_replay)
     if view["status"] in SETTLED:

@@ -91,8 +91,12 @@ class Conversation:
 
     def _to_its_end(self, run: Json) -> Json:
         """The run once it has ended. Raises `Unfinished`."""
-        steps = self.workflow["steps"]
-        listener = Listener(client=self.client, run=run, shows_steps=len(steps) > 1)
+        listener = Listener(
+            client=self.client,
+            run=run,
+            shows_steps=len(self.workflow["steps"]) > 1,
+            speaker=self.workflow["name"] if len(self.workflow["agents"]) == 1 else None,
+        )
         try:
             while run["status"] not in ENDED:
                 pause = self._next_question(run)

@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Generator, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import httpx
@@ -35,8 +35,12 @@ class Listener:
     client: Client
     run: Json
     shows_steps: bool
+    speaker: str | None
+    """Whose words are those of a model; None: each agent's own."""
     last: str | None = None
-    text: "_Text" = field(default_factory=lambda: _Text())
+
+    def __post_init__(self) -> None:
+        self.text = _Text(self.speaker)
 
     def listen(self) -> None:
         """Returns when the run may have something to ask or is over, and when nothing can be heard.
@@ -98,20 +102,30 @@ class Listener:
 class _Text:
     """What a model is writing, as far as it is on the screen."""
 
-    def __init__(self) -> None:
+    def __init__(self, speaker: str | None) -> None:
         self.is_open = False
         self.last = ""
-        """The last whole text that was shown."""
+        """The last text that was shown, with "…" for what was not heard of it."""
+        self._speaker = speaker
         self._turn: tuple[str, int] | None = None
+        self._length = 0
 
     def hear(self, delta: Json) -> None:
         turn = (delta["path"], delta["turn"])
         if not self.is_open or turn != self._turn or not delta["offset"]:
-            self.close()
-            self.is_open, self._turn, self.last = True, turn, ""
-            screen().print(shown(f"{delta['agent']}: ", "bold green"), end="")
-        self.last += delta["text"]
-        screen().print(shown(delta["text"]), end="", soft_wrap=True)
+            self._begin(turn, self._speaker or delta["agent"])
+        missing = "" if delta["offset"] == self._length else "…"
+        self._length = delta["offset"] + len(delta["text"])
+        self._add(missing + delta["text"])
+
+    def _begin(self, turn: tuple[str, int], speaker: str) -> None:
+        self.close()
+        self.is_open, self._turn, self._length, self.last = True, turn, 0, ""
+        screen().print(shown(f"{speaker}: ", "bold green"), end="")
+
+    def _add(self, text: str) -> None:
+        self.last += text
+        screen().print(shown(text), end="", soft_wrap=True)
 
     def close(self) -> None:
         if self.is_open:

@@ -41,6 +41,7 @@ def _head(workflow: Json) -> Iterator[Text]:
         yield Text(f"history: {workflow['history']} finished runs")
     if limits := workflow.get("limits"):
         yield limits_line(limits)
+    yield from _checks({f"guards on {what}": each for what, each in workflow["guards"].items()})
 
 
 def limits_line(limits: Json) -> Text:
@@ -96,15 +97,26 @@ def _type_words(step: Json) -> str:
 def _add_agent(branch: Tree, agent: Json) -> None:
     branch.add(joined("model:", agent["model"], by=" "))
     branch.add(limits_line(agent["limits"]))
+    for line in _checks(agent["guardrails"]):
+        branch.add(line)
     for tool in agent["tools"]:
         arguments = f"({', '.join(_fields_of(tool['arguments_schema']))})"
         name = Text.assemble(shown(tool["name"], "cyan"), shown(arguments), "  ")
         line = name + shown(_first_line(tool), "dim")
         told = branch.add(line)
+        for check in _checks({name: tool[name] for name in ("before_call", "after_call")}):
+            told.add(check)
         for ask in tool["asks"]:
             told.add(ask_line(ask))
         if tool["on_crash"] == "ask":
             told.add("after a crash: a person says whether it happened")
+
+
+def _checks(named: Json) -> Iterator[Text]:
+    """Functions that look at what happens: `before_tool_call: no_round_sums`."""
+    for moment, functions in named.items():
+        if functions:
+            yield joined(f"{moment}:", ", ".join(functions), by=" ")
 
 
 def _first_line(tool: Json) -> str:

@@ -8,6 +8,7 @@ forgotten.
 
 import asyncio
 import logging
+import time
 from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
@@ -36,6 +37,9 @@ LONGEST_LOOK_AGAIN = 0.5
 
 MOST_HEARD = 16_000
 """Characters of what models are writing that are kept for a follower who is slow; older ones are dropped."""
+
+EXPECT_FOR = 2.0
+"""Seconds for which a follower is waited for who was announced."""
 
 POSITION_EVERY = 15.0
 """Seconds after which a follower of a tenant is told how far it has come although there was nothing for it."""
@@ -145,6 +149,7 @@ class Followers:
         self._database = database
         self._relay = Relay(tell_others)
         self._by_topic: defaultdict[str, set[_Follower]] = defaultdict(set)
+        self._expected: dict[str, float] = {}
         self._looking: asyncio.Task[None] | None = None
 
     def happened(self, run: RunRef) -> None:
@@ -161,9 +166,17 @@ class Followers:
         """Who listens to the models of a run that is advanced here."""
         return _Audience(followers=self, run=run)
 
+    def expect(self, run_id: RunId) -> None:
+        """Somebody is about to follow a run: its models are listened to from now on."""
+        now = time.monotonic()
+        self._expected = {topic: until for topic, until in self._expected.items() if until > now}
+        self._expected[_of_run(run_id)] = now + EXPECT_FOR
+
     def has(self, topic: str) -> bool:
-        """Whether anybody follows it, here or elsewhere."""
-        return topic in self._by_topic or self._relay.is_wanted(topic)
+        """Whether anybody follows it, here or elsewhere, or is about to."""
+        if topic in self._by_topic or self._relay.is_wanted(topic):
+            return True
+        return self._expected.get(topic, 0.0) > time.monotonic()
 
     def hear(self, run_id: RunId, delta: Delta) -> None:
         """Passes on what a model of a run has written."""

@@ -9,6 +9,7 @@ import pytest
 from app.cli.exits import ExitCode
 from tests.service import Processes, processes
 from tests.terminal import Terminal
+from tests.workflows.talkers import FOLDER, WORDS
 
 SHOP = "tests.workflows.clerks:shop"
 DESK = "tests.workflows.clerks:desk"
@@ -197,3 +198,21 @@ async def test_a_workflow_is_talked_to_by_its_module_without_settings_or_a_datab
         chat.types("hello")
         chat.sees("shop: You said: hello")
         leave(chat)
+
+
+async def test_an_answer_that_was_heard_is_not_said_again(
+    tmp_path: Path, database_url: str
+) -> None:
+    with processes(
+        tmp_path,
+        workflows="tests.workflows.talkers:talk",
+        database_url=database_url,
+        environment={FOLDER: str(tmp_path)},
+    ) as own:
+        chat = own.at_a_terminal("chat")
+        chat.answers(("you:", "hello"))
+        for word in WORDS:
+            (tmp_path / word).touch()
+        chat.sees("talk: well, hello, you!")
+        leave(chat)
+        assert chat.said.count("you!") == 1

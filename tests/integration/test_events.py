@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -28,6 +29,7 @@ from tests.service import until
 from tests.serving import decide, paused, service, serving, site_over
 from tests.streams import events_of, streaming
 from tests.workflows.papers import breaks, echoes, waiting_for
+from tests.workflows.talkers import FOLDER, WORDS, talk
 
 APPROVED = {"approved": True, "by": "alice"}
 
@@ -349,3 +351,17 @@ async def test_a_reader_that_is_slow_costs_little_and_misses_no_event(database_u
         assert sum(len(each.delta.text) for each in pieces) < 20_000
         events = [each.sequence for each in heard if isinstance(each, Recorded)]
         assert events == list(range(1, len(events) + 1))
+
+
+async def test_an_answer_is_heard_from_the_first_turn_on_by_whoever_starts_without_waiting(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(FOLDER, str(tmp_path))
+    async with service(database_url, [talk]) as served:
+        run = await begun(served.client, "talk", "counter")
+        async with streaming(served.client, events_of(run)) as stream:
+            await stream.until_type("run.started")
+            for word in WORDS:
+                (tmp_path / word).touch()
+            await stream.rest()
+    assert "".join(each["text"] for each in stream.deltas) == "".join(WORDS)
