@@ -30,13 +30,13 @@ class SlowTalker(BaseChatModel):
 
     async def _agenerate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
         said = [word async for word in _said()]
-        return ChatResult(generations=[ChatGeneration(message=AIMessage("".join(said)))])
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(content="".join(said)))])
 
     async def _astream(
         self, messages: list[BaseMessage], *_: Any, **__: Any
     ) -> AsyncIterator[ChatGenerationChunk]:
         async for word in _said():
-            yield ChatGenerationChunk(message=AIMessageChunk(word))
+            yield ChatGenerationChunk(message=AIMessageChunk(content=word))
 
 
 async def _said() -> AsyncIterator[str]:
