@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 
 from app.authoring import call_tool, reply_with
-from app.lifecycle.decide import AlreadyVoted
+from app.lifecycle.deciders import AlreadyVoted
 from app.testing import Run, Signoff, assert_called, assert_finished, assert_paused
 from examples.payments import (
     Complaint,

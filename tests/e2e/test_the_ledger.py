@@ -10,7 +10,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tests.openai_server import Answer, Request, call, calls, openai_server
+from tests.model_server import Answer, Request, model_server
+from tests.openai_server import call, calls
 from tests.service import Api, Processes, Served, approval, processes
 from tests.workflows.spending import REPORTED, SERVED, VARIABLE
 
@@ -41,7 +42,7 @@ async def test_the_ledger_is_what_the_model_counted_less_what_was_in_flight_at_a
     tmp_path: Path, database_url: str
 ) -> None:
     notes = tmp_path / "notes"
-    async with openai_server(script=answer) as server:
+    async with model_server(script=answer) as server:
         environment = {
             VARIABLE: str(notes),
             "OPENAI_API_KEY": "none",

@@ -205,6 +205,7 @@ async def test_the_pause_of_a_file_is_shown(tmp_path: Path) -> None:
         (("--pause", "nowhere.json"), CHANNEL_SECRET, "cannot be read", 1),
         ((), CHANNEL_SECRET, "cannot be reached", 3),
     ],
+    ids=["no secret", "no base64", "no file", "no receiver"],
 )
 async def test_what_cannot_be_checked_is_one_line(
     options: tuple[str, ...], secrets: str, says: str, code: int, tmp_path: Path

@@ -97,7 +97,11 @@ def test_nothing_stays_nothing() -> None:
     assert vault(OLD).open(None, *AT) is None
 
 
-@pytest.mark.parametrize("text", ["", "short", "ü" * 44, base64.b64encode(os.urandom(31)).decode()])
+@pytest.mark.parametrize(
+    "text",
+    ["", "short", "ü" * 44, base64.b64encode(os.urandom(31)).decode()],
+    ids=["empty", "short", "no base64", "31 bytes"],
+)
 def test_what_is_no_key_is_refused_and_not_quoted(text: str) -> None:
     with pytest.raises(BadKey) as error:
         parse_keys([text])
