@@ -59,7 +59,8 @@ async def test_pauses_lists_what_waits_and_decide_decides_it(own: Processes) -> 
         run = await api.started("shop", "refund A-1 20")
         pause = run["pause"]["id"]
         listed = await own.command("pauses", url=served.url)
-        row = next(line for line in listed.said.splitlines() if pause in line)
+        row = "".join(line for line in listed.said.splitlines() if pause in line)
+        assert row, (listed.said, listed.complaints)
         assert row.split()[1:4] == ["approval", "shop", "terminal"]
         assert "May clerk call refund?" in row
 

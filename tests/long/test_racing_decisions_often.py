@@ -1,10 +1,13 @@
-"""The races of fifty approvers, two hundred times."""
+"""The races of fifty approvers, again and again: `RACES` says how often."""
+
+import os
 
 from tests.e2e.conftest import Town
 from tests.racing import check, check_votes, race, race_votes
 from tests.service import Api
 
-TIMES = 200
+TIMES = int(os.environ.get("RACES", "60"))
+"""How often each race is run."""
 
 
 async def test_every_time_one_decision_of_fifty_is_taken_and_has_one_effect(

@@ -21,7 +21,7 @@ from tests.postgres import Cluster
 from tests.service import Api, Json, Processes, Served, free_port, path_of, processes
 from tests.workflows.effects import VARIABLE, Effects
 
-MANY = int(os.environ.get("RANDOM_WORKFLOWS", "40"))
+MANY = int(os.environ.get("RANDOM_WORKFLOWS", "20"))
 FIRST = int(os.environ.get("RANDOM_WORKFLOWS_FROM", "0"))
 AT_ONCE = 20
 """Workflows that one process serves, and runs that are under way in it."""

@@ -550,7 +550,7 @@ async def pay(customer: str, iban: str) -> str: ...
     ("options", "said"),
     [
         ({"fill": ["iban"]}, "fill= could never be asked without channel="),
-        ({"fill": "iban", "channel": people}, "fill= must be a list of parameters"),
+        ({"fill": "iban", "channel": people}, "fill= must be a list of parameters, or Fill(…)"),
         ({"fill": ["iban", "iban"], "channel": people}, "fill= names 'iban' twice"),
         ({"fill": ["bic"], "channel": people}, "fill= names 'bic', which is not a parameter"),
         (
