@@ -4,7 +4,6 @@ Texts of models, callers and writers are shown with what is invisible in them sp
 sequence could rewrite what an approver reads.
 """
 
-import os
 import re
 import sys
 from collections.abc import Generator
@@ -25,7 +24,7 @@ def screen(*, stderr: bool = False) -> Console:
 
 
 def _width(file: IO[str]) -> int | None:
-    return None if file.isatty() or os.environ.get("COLUMNS") else _NEVER_WRAPPED
+    return None if file.isatty() else _NEVER_WRAPPED
 
 
 def show_json(value: object) -> None:
