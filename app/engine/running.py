@@ -56,10 +56,10 @@ async def run_call(seat: Seat, call: OpenCall, drive: Drive, costs: dict[str, De
 
     Raises `LineFailed` where the workflow is written wrongly, and what storing a step's result raised.
     """
-    with tool_call(call["tool"], call["id"]) as watched:
+    with tool_call(call["tool"]) as watched:
         ran = await _run(seat, call, drive, costs)
         if ran.failed:
-            watched.failed("tool_error")
+            watched.outcome = "failed"
         elif "question" in ran.outcome:
             watched.outcome = "asked"
         return ran

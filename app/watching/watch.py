@@ -1,11 +1,11 @@
-"""Watches the models and tools of a run that is advanced: how long they take, and a span for each.
+"""Watches the models and tools of a run that is advanced: how long they take, and what comes of it.
 
 Who watches belongs to the task, like the ids of its log lines, so what calls a model or a tool need not know.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -13,7 +13,6 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from app.watching.metrics import Metrics
-from app.watching.tracing import UNTRACED, Span, Tracing, Value
 
 Took: TypeAlias = Callable[[str, float], None]
 """Is told the outcome of a call, and its seconds."""
@@ -25,7 +24,6 @@ class Watch:
 
     workflow: str
     metrics: Metrics
-    tracing: Tracing = UNTRACED
 
 
 _WATCH: Final[ContextVar[Watch | None]] = ContextVar("watch", default=None)
@@ -40,61 +38,34 @@ def watched_by(watch: Watch) -> None:
 class Call:
     """A call that is watched. Its outcome is a word of the service's own."""
 
-    span: Span | None = None
     outcome: str = "done"
 
-    def failed(self, why: str) -> None:
-        """It came to nothing, for a reason that quotes nothing."""
-        self.outcome = "failed"
-        if self.span is not None:
-            self.span.failed(why)
 
-    def note(self, **facts: Value | None) -> None:
-        """Adds attributes to its span."""
-        if self.span is not None:
-            self.span.note(**facts)
-
-
-def model_call(agent: str, model: str) -> AbstractContextManager[Call]:
+def model_call(agent: str) -> AbstractContextManager[Call]:
     """Watches one question to a model."""
     if (watch := _WATCH.get()) is None:
         return nullcontext(Call())
-    facts = {
-        "gen_ai.operation.name": "chat",
-        "gen_ai.agent.name": agent,
-        "gen_ai.request.model": model,
-    }
-    took = partial(watch.metrics.model_took, watch.workflow, agent)
-    return _watched(watch.tracing, f"chat {model}", facts, took)
+    return _watched(partial(watch.metrics.model_took, watch.workflow, agent))
 
 
-def tool_call(tool: str, call_id: str) -> AbstractContextManager[Call]:
+def tool_call(tool: str) -> AbstractContextManager[Call]:
     """Watches one run of a tool."""
     if (watch := _WATCH.get()) is None:
         return nullcontext(Call())
-    facts = {
-        "gen_ai.operation.name": "execute_tool",
-        "gen_ai.tool.name": tool,
-        "gen_ai.tool.call.id": call_id,
-    }
-    took = partial(watch.metrics.tool_took, watch.workflow, tool)
-    return _watched(watch.tracing, f"execute_tool {tool}", facts, took)
+    return _watched(partial(watch.metrics.tool_took, watch.workflow, tool))
 
 
 @contextmanager
-def _watched(
-    tracing: Tracing, name: str, facts: Mapping[str, Value | None], took: Took
-) -> Generator[Call]:
+def _watched(took: Took) -> Generator[Call]:
     began = time.perf_counter()
-    with tracing.span(name, facts=facts) as span:
-        call = Call(span=span)
-        try:
-            yield call
-        except asyncio.CancelledError:
-            call.outcome = "cancelled"
-            raise
-        except BaseException as error:
-            call.failed(type(error).__name__)
-            raise
-        finally:
-            took(call.outcome, time.perf_counter() - began)
+    call = Call()
+    try:
+        yield call
+    except asyncio.CancelledError:
+        call.outcome = "cancelled"
+        raise
+    except BaseException:
+        call.outcome = "failed"
+        raise
+    finally:
+        took(call.outcome, time.perf_counter() - began)

@@ -6,9 +6,8 @@ from app.authoring import ScriptedModel
 from app.authoring.model import ChatModel
 from app.engine.models.clients import checked
 from app.engine.models.exchange import Model
-from app.engine.models.prices import name_of
 from app.engine.models.providers import ProviderModel
-from app.engine.models.scripted import NAME, Script
+from app.engine.models.scripted import Script
 from app.engine.models.watched import WatchedModel
 
 
@@ -27,9 +26,9 @@ def model_for(model: str | ChatModel | ScriptedModel, *, timeout: timedelta, ret
     match model:
         case str():
             made = ProviderModel(checked(model), timeout=timeout, retries=retries)
-            return WatchedModel(made, model)
+            return WatchedModel(made)
         case ScriptedModel():
-            return WatchedModel(Script(model), NAME)
+            return WatchedModel(Script(model))
         case ChatModel():
             made = ProviderModel(model, timeout=timeout, retries=retries)
-            return WatchedModel(made, name_of(model))
+            return WatchedModel(made)
