@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -11,6 +11,7 @@ from app.api import schemas
 from app.api.auth import Auditor
 from app.api.documented import answers
 from app.api.ids import ID_PATTERN
+from app.api.moments import Moment
 from app.api.paging import PageQuery, listing
 from app.api.served import Served
 from app.domain.audit import AuditAction
@@ -24,12 +25,12 @@ class AuditQuery(PageQuery):
     """Which rows are wanted: those that have all of these."""
 
     action: AuditAction | None = None
-    by: str | None = Field(default=None, min_length=1, max_length=MAX_BY)
+    by: str | None = Field(default=None, max_length=MAX_BY, pattern=r"^[^\x00-\x1f\x7f]+$")
     thread_id: str | None = Field(default=None, pattern=ID_PATTERN)
     run_id: str | None = Field(default=None, pattern=ID_PATTERN)
     pause_id: str | None = Field(default=None, pattern=ID_PATTERN)
-    since: AwareDatetime | None = Field(default=None, description="From this moment on.")
-    until: AwareDatetime | None = Field(default=None, description="Before this moment.")
+    since: Moment | None = Field(default=None, description="From this moment on.")
+    until: Moment | None = Field(default=None, description="Before this moment.")
 
 
 @router.get(

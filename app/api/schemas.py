@@ -5,12 +5,10 @@ written straight from what the use cases give; their models here are what the do
 holds real answers against them.
 """
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
-    AfterValidator,
-    AwareDatetime,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -19,6 +17,7 @@ from pydantic import (
 )
 
 from app.api.ids import ID_PATTERN
+from app.api.moments import Moment
 from app.domain.audit import AuditAction
 from app.domain.delivery import DeliveryStatus
 from app.domain.event import EventType
@@ -168,21 +167,13 @@ def _as_text(moment: object) -> object:
     return moment
 
 
-def _in_utc(moment: datetime) -> datetime:
-    try:
-        return moment.astimezone(UTC)
-    except OverflowError:
-        raise ValueError("is beyond all calendars") from None
-
-
 class Extension(Sent):
     """Another deadline."""
 
     expires_at: Annotated[
-        AwareDatetime,
+        Moment,
         Field(strict=False, description="Later than now; it may be earlier than it was."),
         BeforeValidator(_as_text),
-        AfterValidator(_in_utc),
     ] = Field(examples=["2026-10-01T12:00:00Z"])
 
 

@@ -103,15 +103,19 @@ def run_now(run: Json) -> Text:
         case "cancelled":
             return joined(Text("The run is cancelled", "yellow"), run["stop_reason"], by=": ")
         case "paused":
-            return joined(
-                Text("The run waits for another decision", "yellow"), *_open(run), by=": "
-            )
+            return joined(Text("The run waits for a decision", "yellow"), *_open(run), by=": ")
         case _:
             return Text("The run goes on.")
 
 
 def _open(run: Json) -> Iterable[str]:
-    return [", ".join(each["id"] for each in run["pauses"] if each["status"] == "open")]
+    return [", ".join(_how_far(each) for each in run["pauses"] if each["status"] == "open")]
+
+
+def _how_far(pause: Json) -> str:
+    """An open pause by its id, with how many agree where several have to."""
+    quorum = pause["policy"]["quorum"]
+    return f"{pause['id']} ({len(pause['votes'])} of {quorum} agree)" if quorum > 1 else pause["id"]
 
 
 # ── Many ─────────────────────────────────────────────────────────────────────────────────────────

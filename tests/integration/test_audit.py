@@ -467,6 +467,25 @@ async def test_the_audit_is_listed_newest_first_by_filter_and_page(database_url:
         assert since + until == whole
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("by", "\0"),
+        ("by", "a\x7fb"),
+        ("since", "0001-01-01T00:00:00+14:00"),
+        ("until", "9999-12-31T23:59:59-14:00"),
+        ("until", "9999-12-31T23:59:59.999999+00:00"),
+        ("since", "2026-01-01T00:00:00"),
+    ],
+)
+async def test_a_filter_that_cannot_be_meant_is_refused(
+    name: str, value: str, database_url: str
+) -> None:
+    async with service(database_url, []) as served:
+        answer = await served.client.get("/audit", params={name: value})
+        assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+
+
 async def listed(served: Service, **query: Any) -> list[Json]:
     """All pages."""
     found: list[Json] = []
