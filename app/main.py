@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import logging
+import os
 import socket
 import sys
 from collections.abc import AsyncGenerator, Coroutine, Generator, Sequence
@@ -48,6 +49,7 @@ from app.storage.migrate import migrate
 from app.storage.sealing import BadKey, Vault, parse_keys
 from app.watching import logs
 from app.watching.metrics import Metrics
+from app.watching.traces import Traces, exporters_named
 from app.worker import Worker
 
 log = logging.getLogger(__name__)
@@ -104,6 +106,7 @@ async def running(
             lease_seconds=settings.lease_seconds,
             is_open=is_open,
             metrics=Metrics(version("signoff")),
+            traces=await traces(ending),
             replies=Replies(_secrets("SIGNOFF_REPLY_SECRETS", settings.reply_secrets)),
             tell_others=hints.tell,
         )
@@ -275,6 +278,29 @@ def _endpoints(
                     extra={"channel": channel.name, "setting": f"{prefix}__URL"},
                 )
     return endpoints, frozenset(unaddressed)
+
+
+async def traces(ending: AsyncExitStack) -> Traces:
+    """The traces that OpenTelemetry's variables ask for. What keeps them from being made stops nothing."""
+    exporters = exporters_named(os.environ)
+    if not exporters:
+        return Traces()
+    try:
+        from app.watching import otel  # noqa: PLC0415 - what it needs is an extra
+    except ModuleNotFoundError as error:
+        _warn_of_traces(f"{error.name} is not installed", "pip install 'signoff[otel]'")
+        return Traces()
+    try:
+        kept = otel.keeping(exporters, version("signoff"))
+    except otel.CannotTrace as error:
+        _warn_of_traces(str(error), "see OTEL_TRACES_EXPORTER")
+        return Traces()
+    ending.push_async_callback(kept.aclose)
+    return Traces(kept.tracer)
+
+
+def _warn_of_traces(reason: str, to_do: str) -> None:
+    log.warning("traces are not kept", extra={"reason": reason, "to_do": to_do})
 
 
 def _prices(settings: Settings) -> Prices:

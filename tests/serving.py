@@ -22,6 +22,7 @@ from app.lifecycle.hands import Hands
 from app.lifecycle.site import Site
 from app.main import application
 from app.storage.database import Database
+from app.watching.traces import Tracer, Traces
 from app.worker import Worker
 
 Json = dict[str, Any]
@@ -35,6 +36,7 @@ async def site_over(
     works: bool = True,
     lease_seconds: float = 10,
     is_open: bool = True,
+    tracer: Tracer | None = None,
 ) -> AsyncGenerator[Site]:
     """A process of the service without its API; without a worker it only takes requests."""
     programs = [Program(each) for each in workflows]
@@ -55,6 +57,7 @@ async def site_over(
         base_url="http://signoff.test",
         lease_seconds=lease_seconds,
         is_open=is_open,
+        traces=Traces(tracer),
     )
     stopping = asyncio.Event()
     worker = asyncio.create_task(Worker(site, drain_seconds=5).run(stopping)) if works else None
@@ -102,11 +105,16 @@ class Service:
 
 @asynccontextmanager
 async def service(
-    database_url: str, workflows: Sequence[Workflow], *, is_open: bool = True, **options: Any
+    database_url: str,
+    workflows: Sequence[Workflow],
+    *,
+    is_open: bool = True,
+    tracer: Tracer | None = None,
+    **options: Any,
 ) -> AsyncGenerator[Service]:
     """Both, with a worker."""
     async with (
-        site_over(database_url, workflows, is_open=is_open) as site,
+        site_over(database_url, workflows, is_open=is_open, tracer=tracer) as site,
         serving(site, **options) as client,
     ):
         yield Service(site=site, client=client)

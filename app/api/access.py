@@ -23,7 +23,8 @@ log = logging.getLogger(__name__)
 REQUEST_ID: Final = "x-request-id"
 """The header of a request's id, and where its scope has it."""
 _ACCEPTED: Final = re.compile(r"[\x21-\x7e]{1,128}")
-_QUIET: Final = {"/livez", "/readyz", "/metrics"}
+PROBES: Final = frozenset({"/livez", "/readyz", "/metrics"})
+"""The paths of those who watch, who come every few seconds."""
 
 
 class Access:
@@ -55,7 +56,7 @@ class Access:
         route = getattr(scope.get("route"), "path", None)
         self._metrics.answered(scope["method"], route, status, seconds)
         log.log(
-            logging.DEBUG if route in _QUIET else logging.INFO,
+            logging.DEBUG if route in PROBES else logging.INFO,
             "request",
             extra={
                 "method": scope["method"],

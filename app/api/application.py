@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
+from fastapi.telemetry import TelemetryConfig
 from starlette.middleware.cors import CORSMiddleware
 
 from app.api import (
@@ -22,7 +23,7 @@ from app.api import (
     webhooks,
     workflows,
 )
-from app.api.access import Access
+from app.api.access import PROBES, Access
 from app.api.auth import Authentication, SignIn, Unasked
 from app.api.intake import Intake
 from app.api.limits import NO_LIMITS, Limiting, Limits
@@ -44,6 +45,8 @@ _SENT = (
     "If-Match",
     "Last-Event-ID",
     "Prefer",
+    "Traceparent",
+    "Tracestate",
     "X-Request-ID",
 )
 _READ = (
@@ -73,7 +76,7 @@ def application(
     heartbeat_seconds: float = HEARTBEAT_SECONDS,
 ) -> FastAPI:
     """The API over a site. Browsers of `cors_origins` may use it, and of no others."""
-    api = _api()
+    api = _api(site.traces.provider)
     api.state.site = site
     api.state.heartbeat_seconds = heartbeat_seconds
     api.add_middleware(Intake, max_body_bytes=max_body_bytes, max_header_bytes=max_header_bytes)
@@ -94,7 +97,7 @@ def application(
 
 def watched(site: Site) -> FastAPI:
     """What tells how a process is, alone: for a port that only those who watch can reach."""
-    told = FastAPI(openapi_url=None, redirect_slashes=False)
+    told = FastAPI(openapi_url=None, redirect_slashes=False, telemetry=_telemetry(None))
     told.state.site = site
     told.include_router(health.router)
     told.add_middleware(Unasked)
@@ -107,7 +110,20 @@ def document() -> str:
     return json.dumps(_api().openapi(), indent=2, ensure_ascii=False) + "\n"
 
 
-def _api() -> FastAPI:
+def _telemetry(provider: object | None) -> TelemetryConfig:
+    """Spans of requests for a provider, and nothing else: a log of exceptions would say what they quote."""
+    return TelemetryConfig(
+        tracing=provider is not None,
+        tracer_provider=cast("Any", provider),
+        operation_spans=False,
+        metrics=False,
+        logs=False,
+        auto_configure=False,
+        exclude=lambda scope: scope["path"] in PROBES,
+    )
+
+
+def _api(traces: object | None = None) -> FastAPI:
     api = FastAPI(
         title="Signoff",
         version=API_VERSION,
@@ -115,6 +131,7 @@ def _api() -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        telemetry=_telemetry(traces),
         generate_unique_id_function=_operation_id,
     )
     for routes in (threads, runs, resume, events, pauses, workflows, deliveries, audit, health):

@@ -21,6 +21,7 @@ from app.channels.signing import SigningSecret, sign
 from app.domain.decision import Decision
 from app.domain.json import Json
 from app.domain.masking import scrub
+from app.watching.traces import carried
 
 MAX_ANSWER_BYTES: Final = 64 * 1024
 MAX_RETRY_AFTER: Final = timedelta(days=1)
@@ -150,6 +151,7 @@ class WebhookSender:
             "webhook-id": webhook_id,
             "webhook-timestamp": str(sent_at),
         }
+        headers |= carried() or {}
         if endpoint.secrets:
             headers["webhook-signature"] = sign(endpoint.secrets, webhook_id, sent_at, body)
         return headers

@@ -56,7 +56,7 @@ async def run_call(seat: Seat, call: OpenCall, drive: Drive, costs: dict[str, De
 
     Raises `LineFailed` where the workflow is written wrongly, and what storing a step's result raised.
     """
-    with tool_call(call["tool"]) as watched:
+    with tool_call(call["tool"], call["id"]) as watched:
         ran = await _run(seat, call, drive, costs)
         if ran.failed:
             watched.outcome = "failed"

@@ -24,6 +24,7 @@ from app.storage.database import StoreUnavailable
 from app.storage.progress import Addressees, Leavings, Wrote
 from app.storage.runs import LeaseLost, Loaded
 from app.watching import logs
+from app.watching.traces import Span
 from app.watching.watch import Watch, watched_by
 
 log = logging.getLogger(__name__)
@@ -38,8 +39,12 @@ async def advance(site: Site, work: Work) -> None:
     run = work.lease.run
     logs.belongs_to(run_id=run.run_id, thread_id=run.thread_id, workflow=work.workflow)
     watched_by(Watch(workflow=work.workflow, metrics=site.metrics))
+    traced = site.traces.run(
+        work.trace, workflow=work.workflow, thread_id=run.thread_id, run_id=run.run_id
+    )
     try:
-        await _Advance.of(site, work, await _load(site, work)).until_settled()
+        with traced as span:
+            await _Advance.of(site, work, await _load(site, work), span).until_settled()
     except LeaseLost:
         site.metrics.lease_lost()
         log.warning("lease lost", extra={"fence": work.lease.fence})
@@ -88,13 +93,14 @@ class _Advance:
     saver: RunCheckpointer
     journal: Journal
     addressees: Addressees
+    span: Span
     opened: bool = False
     """Whether pauses were opened while the run went on."""
     kept_results: bool = False
     """Whether a step's result was stored."""
 
     @classmethod
-    def of(cls, site: Site, work: Work, loaded: Loaded) -> "_Advance":
+    def of(cls, site: Site, work: Work, loaded: Loaded, span: Span) -> "_Advance":
         run = work.lease.run
         program = site.catalog.of(work.fingerprint, workflow=work.workflow)
         saver = RunCheckpointer(
@@ -122,6 +128,7 @@ class _Advance:
             addressees=Addressees(
                 channels=site.catalog.told_by(program), callback=loaded.has_callback
             ),
+            span=span,
         )
         saver.on_writes = advance._save_while_others_run
         return advance
@@ -208,6 +215,7 @@ class _Advance:
     def _ended(self, end: RunEnd, facts: Facts) -> None:
         code = end.error and end.error.code
         self.site.metrics.run_ended(self.program.name, end.status, code)
+        self.span.settled(end.status, code)
         self._written(facts)
         if code is None:
             log.info("run ended", extra={"status": end.status, "stop_reason": end.stop_reason})
@@ -217,6 +225,7 @@ class _Advance:
         self.site.metrics.spent(self.program.name, facts.ledger)
         for ask in (*asks, *facts.settled):
             self.site.metrics.pause_opened(self.program.name, ask.kind)
+            self.span.asked(ask.kind)
             if ask.settled:
                 via = ask.settled.answer.via
                 self.site.metrics.decided(self.program.name, ask.kind, via, seconds=0)
@@ -236,6 +245,7 @@ class _Advance:
             self.saver.saved(unsaved)
             self._tell()
             self._written(facts, asks)
+            self.span.settled(RunStatus.PAUSED)
         else:
             self.journal.put_back(facts)
         return wrote

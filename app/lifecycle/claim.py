@@ -32,6 +32,7 @@ async def claim_queued(site: Site) -> bool:
                     lease=each.lease,
                     fingerprint=each.fingerprint,
                     workflow=each.workflow,
+                    trace=each.trace,
                     from_queue=True,
                 )
             )

@@ -183,6 +183,25 @@ async def take(
     origin: Origin = NOBODY,
 ) -> Accepted:
     """Writes the answer where the pause is still open, and has its run go on if that settles it."""
+    with site.traces.decision(
+        pause.trace,
+        kind=pause.kind,
+        via=settled.answer.via,
+        pause_id=pause.id,
+        run_id=pause.run.run_id,
+    ):
+        return await _take(site, pause, settled, key=key, expired=expired, origin=origin)
+
+
+async def _take(
+    site: Site,
+    pause: PauseRow,
+    settled: Settled,
+    *,
+    key: Key | None,
+    expired: bool,
+    origin: Origin,
+) -> Accepted:
     told = addressees(site, pause, pause.policy["channel"], pause.policy["escalate_to"])
     with site.hands.slot() as slot:
         write = partial(
@@ -234,7 +253,13 @@ def addressees(site: Site, pause: PauseRow, *channels: str | None) -> list[str |
 
 def _go_on(site: Site, pause: PauseRow, decided: Decided, slot: Slot | None) -> None:
     if slot and decided.lease:
-        slot.use(Work(lease=decided.lease, fingerprint=pause.fingerprint, workflow=pause.workflow))
+        work = Work(
+            lease=decided.lease,
+            fingerprint=pause.fingerprint,
+            workflow=pause.workflow,
+            trace=pause.trace,
+        )
+        slot.use(work)
     elif decided.is_running:
         site.hands.tell(pause.run.run_id)
         site.tell_others(decided_hint(pause.run.run_id))

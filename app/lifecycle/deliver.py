@@ -28,6 +28,7 @@ from app.storage import deliveries, reads
 from app.storage.deliveries import PER_ADDRESS, DueDelivery
 from app.storage.runs import Key
 from app.watching import logs
+from app.watching.traces import Span
 
 log = logging.getLogger(__name__)
 
@@ -141,8 +142,21 @@ async def retry(
 
 async def _deliver(site: Site, delivery: DueDelivery) -> None:
     _belongs_to(delivery)
+    with site.traces.delivery(
+        delivery.trace,
+        event_type=delivery.event_type,
+        channel=_name_of(delivery),
+        attempt=delivery.attempt,
+        delivery_id=delivery.id,
+        run_id=delivery.run.run_id,
+    ) as span:
+        await _try(site, delivery, span)
+
+
+async def _try(site: Site, delivery: DueDelivery, span: Span) -> None:
     began = time.monotonic()
     told = await _tell(site, delivery)
+    span.delivered(_OUTCOMES[type(told)], told.status)
     if isinstance(told, Delivered):
         site.metrics.delivered(delivery.channel, delivery.age + time.monotonic() - began)
     error = None
@@ -158,8 +172,12 @@ def _belongs_to(delivery: DueDelivery) -> None:
         thread_id=delivery.run.thread_id,
         pause_id=delivery.pause_id,
         workflow=delivery.workflow,
-        channel=delivery.channel or "callback",
+        channel=_name_of(delivery),
     )
+
+
+def _name_of(delivery: DueDelivery) -> str:
+    return delivery.channel or "callback"
 
 
 async def _tell(site: Site, delivery: DueDelivery) -> Told:
@@ -264,6 +282,7 @@ async def _record(site: Site, delivery: DueDelivery, told: Told, error: str | No
         log.warning(_SAID[status], extra={"attempt": delivery.attempt, "reason": error})
 
 
+_OUTCOMES: dict[type[Told], str] = {Delivered: "delivered", Failed: "failed", GaveUp: "gave_up"}
 _SAID = {
     DeliveryStatus.DELIVERED: "answer to a notice refused",
     DeliveryStatus.PENDING: "notice not taken, will be sent again",

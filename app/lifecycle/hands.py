@@ -15,6 +15,7 @@ from app.domain.json import Json
 from app.domain.message import Message
 from app.domain.run import Lease
 from app.watching.backlog import SlotUse
+from app.watching.traces import Carrier
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +37,7 @@ class Work:
     fingerprint: str
     workflow: str
     fresh: Fresh | None = None
+    trace: Carrier | None = None
     from_queue: bool = False
     """Whether callers of another process may wait for it."""
 

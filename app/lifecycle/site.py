@@ -15,6 +15,7 @@ from app.lifecycle.replies import Replies
 from app.lifecycle.waiting import Waiters
 from app.storage.database import Database
 from app.watching.metrics import Metrics
+from app.watching.traces import Traces
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +37,7 @@ class Site:
     is_open: bool = True
     tell_others: Callable[[str], None] = lambda hint: None
     metrics: Metrics = field(default_factory=Metrics)
+    traces: Traces = field(default_factory=Traces)
     last_look: LastLook = field(default_factory=LastLook)
     replies: Replies = field(default_factory=Replies)
     waiters: Waiters = field(default_factory=Waiters)

@@ -101,6 +101,7 @@ async def _start(
         requested_by=request.requested_by,
         history=program.workflow.history,
         callback_host=host_of(request.callback),
+        trace=site.traces.carried(),
     )
     with site.hands.slot() as slot:
         worker = slot and slot.worker
@@ -120,6 +121,7 @@ async def _start(
                     fingerprint=program.fingerprint,
                     workflow=program.name,
                     fresh=fresh,
+                    trace=new.trace,
                 )
             )
         else:

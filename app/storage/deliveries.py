@@ -12,6 +12,7 @@ from app.domain.json import Json
 from app.domain.run import RunRef
 from app.storage.audit import ONE_SEEN, one_entry
 from app.storage.database import Database
+from app.watching.traces import Carrier
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +35,8 @@ class DueDelivery:
     at: datetime
     age: float
     """Seconds since it was written, when it was claimed."""
+    trace: Carrier | None
+    """The one that its run is in."""
 
 
 def address(run: str) -> str:
@@ -87,7 +90,7 @@ from picked p, runs r, events e
 where d.thread_id = p.thread_id and d.id = p.id and r.thread_id = d.thread_id and r.id = d.run_id
   and e.thread_id = d.thread_id and e.tenant = d.tenant and e.sequence = d.event_sequence
 returning d.id, d.thread_id, d.tenant, d.run_id, d.pause_id, d.event_type, d.event_sequence, d.channel,
-          d.address, d.attempts, r.callback, r.workflow, e.at,
+          d.address, d.attempts, r.callback, r.workflow, r.trace, e.at,
           extract(epoch from clock_timestamp() - d.created_at)::float8 as age
 """
 
@@ -181,6 +184,7 @@ async def claim_due(
             attempt=row["attempts"],
             at=row["at"],
             age=row["age"],
+            trace=row["trace"],
         )
         for row in rows
     ]

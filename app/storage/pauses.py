@@ -18,6 +18,7 @@ from app.storage.database import Database, Row
 from app.storage.deliveries import address
 from app.storage.runs import Key, KeyTaken
 from app.storage.sealing import Vault
+from app.watching.traces import Carrier
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +43,7 @@ class PauseRow:
     fingerprint: str
     requested_by: str | None
     has_callback: bool
+    trace: Carrier | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +65,7 @@ IS_LATE = "coalesce(p.expires_at <= clock_timestamp() and p.policy->>'on_expire'
 READ = f"""
 select p.id, p.tenant, p.thread_id, p.run_id, p.kind, p.level, p.status, p.shown, p.secret, p.policy, p.digest,
        p.expires_at, {IS_LATE} as is_late, extract(epoch from clock_timestamp() - p.opened_at)::float8 as age,
-       p.votes::json as votes, p.workflow, r.fingerprint, r.requested_by, r.callback is not null as has_callback
+       p.votes::json as votes, p.workflow, r.fingerprint, r.requested_by, r.callback is not null as has_callback, r.trace
 from pauses p join runs r on r.thread_id = p.thread_id and r.id = p.run_id
 """
 """Pauses, for `pause_of`."""
@@ -300,4 +302,5 @@ def pause_of(row: Row, vault: Vault) -> PauseRow:
         fingerprint=row["fingerprint"],
         requested_by=row["requested_by"],
         has_callback=row["has_callback"],
+        trace=row["trace"],
     )

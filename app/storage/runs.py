@@ -19,6 +19,7 @@ from app.storage.checkpoints import CheckpointRow, WriteRow, load_columns
 from app.storage.database import Database, Row, Store, Transaction
 from app.storage.deliveries import address
 from app.storage.sealing import Vault
+from app.watching.traces import Carrier
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +37,7 @@ class NewRun:
     requested_by: str | None
     history: int
     callback_host: str | None = None
+    trace: Carrier | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +65,7 @@ class Claimed:
     workflow: str
     waited: float
     """Seconds in the queue."""
+    trace: Carrier | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,9 +94,9 @@ with lk as materialized (
   select * from lk where active_run_id is null
 ), run as (
   insert into runs (thread_id, tenant, id, workflow, version, fingerprint, status, input, shown_input,
-                    metadata, callback, callback_host, requested_by, started_at)
+                    metadata, callback, callback_host, requested_by, trace, started_at)
   select $1, $2, $3, $4, $5, $6, case when $13::text is null then 'queued' else 'running' end,
-         $7, $8, $9, $10, $17, $11, case when $13::text is not null then clock_timestamp() end
+         $7, $8, $9, $10, $17, $11, $18, case when $13::text is not null then clock_timestamp() end
   from free
 ), seat as (
   update threads t
@@ -126,7 +129,7 @@ from seat
 # Only this moves a run from queued to running; a row that is being decided on is passed over.
 _CLAIM = """
 with picked as materialized (
-  select t.id, t.tenant, t.active_run_id, t.event_sequence, r.fingerprint, r.workflow,
+  select t.id, t.tenant, t.active_run_id, t.event_sequence, r.fingerprint, r.workflow, r.trace,
          extract(epoch from clock_timestamp() - t.ready_at)::float8 as waited
   from threads t join runs r on r.thread_id = t.id and r.id = t.active_run_id
   where t.active_status = 'queued' and r.fingerprint = any($1::text[])
@@ -138,7 +141,8 @@ with picked as materialized (
       lease_until = clock_timestamp() + make_interval(secs => $4::float8),
       event_sequence = t.event_sequence + 1
   from picked p where t.id = p.id and t.tenant = p.tenant and t.active_status = 'queued'
-  returning t.id, t.tenant, t.active_run_id, t.fence, t.event_sequence, p.fingerprint, p.workflow, p.waited
+  returning t.id, t.tenant, t.active_run_id, t.fence, t.event_sequence, p.fingerprint, p.workflow, p.waited,
+            p.trace
 ), run as (
   update runs r set status = 'running', started_at = coalesce(r.started_at, clock_timestamp())
   from seat s where r.thread_id = s.id and r.id = s.active_run_id
@@ -146,7 +150,7 @@ with picked as materialized (
   insert into events (thread_id, tenant, sequence, run_id, type, data)
   select s.id, s.tenant, s.event_sequence, s.active_run_id, 'run.started', '{}' from seat s
 )
-select id, tenant, active_run_id, fence, fingerprint, workflow, waited from seat
+select id, tenant, active_run_id, fence, fingerprint, workflow, waited, trace from seat
 """
 
 # A lease that has ended by the database's clock gives its run back to whoever claims it next.
@@ -322,6 +326,7 @@ async def start(
             key and key.key,
             key and key.request,
             new.callback_host,
+            new.trace,
         )
     except asyncpg.UniqueViolationError as error:
         if error.constraint_name == "idempotency_keys_pkey":
@@ -352,6 +357,7 @@ async def claim(
             fingerprint=row["fingerprint"],
             workflow=row["workflow"],
             waited=row["waited"],
+            trace=row["trace"],
         )
         for row in rows
     ]

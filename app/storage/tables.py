@@ -125,6 +125,7 @@ runs = _table(
     _json("callback"),  # true: it may hold a signing secret
     _text("callback_host", required=False),
     _text("requested_by", required=False),
+    _json("trace"),  # W3C Trace Context of the request that started it
     _time("created_at", required=True),
     _time("started_at"),
     _time("finished_at"),

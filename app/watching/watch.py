@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias
 
+from app.watching import traces
 from app.watching.metrics import Metrics
+from app.watching.traces import Span
 
 Took: TypeAlias = Callable[[str, float], None]
 """Is told the outcome of a call, and its seconds."""
@@ -39,33 +41,38 @@ class Call:
     """A call that is watched. Its outcome is a word of the service's own."""
 
     outcome: str = "done"
+    span: Span
 
 
 def model_call(agent: str) -> AbstractContextManager[Call]:
     """Watches one question to a model."""
     if (watch := _WATCH.get()) is None:
-        return nullcontext(Call())
-    return _watched(partial(watch.metrics.model_took, watch.workflow, agent))
+        return nullcontext(Call(span=Span()))
+    took = partial(watch.metrics.model_took, watch.workflow, agent)
+    return _watched(took, traces.model_call(agent))
 
 
-def tool_call(tool: str) -> AbstractContextManager[Call]:
+def tool_call(tool: str, call_id: str) -> AbstractContextManager[Call]:
     """Watches one run of a tool."""
     if (watch := _WATCH.get()) is None:
-        return nullcontext(Call())
-    return _watched(partial(watch.metrics.tool_took, watch.workflow, tool))
+        return nullcontext(Call(span=Span()))
+    took = partial(watch.metrics.tool_took, watch.workflow, tool)
+    return _watched(took, traces.tool_call(tool, call_id))
 
 
 @contextmanager
-def _watched(took: Took) -> Generator[Call]:
+def _watched(took: Took, traced: AbstractContextManager[Span]) -> Generator[Call]:
     began = time.perf_counter()
-    call = Call()
-    try:
-        yield call
-    except asyncio.CancelledError:
-        call.outcome = "cancelled"
-        raise
-    except BaseException:
-        call.outcome = "failed"
-        raise
-    finally:
-        took(call.outcome, time.perf_counter() - began)
+    with traced as span:
+        call = Call(span=span)
+        try:
+            yield call
+        except asyncio.CancelledError:
+            call.outcome = "cancelled"
+            raise
+        except BaseException:
+            call.outcome = "failed"
+            raise
+        finally:
+            took(call.outcome, time.perf_counter() - began)
+            span.came_out(call.outcome)

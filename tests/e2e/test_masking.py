@@ -1,4 +1,4 @@
-"""Sensitive values reach the tool, and no answer, notice, log line or row that people read."""
+"""Sensitive values reach the tool, and no answer, notice, log line, span or row that people read."""
 
 import asyncio
 import secrets
@@ -10,7 +10,7 @@ import asyncpg
 from app.storage.tables import metadata
 from tests.e2e.conftest import Town
 from tests.receivers import Receiver
-from tests.service import Api, Json, approval, path_of
+from tests.service import Api, Json, approval, path_of, until
 
 ENGINE_ONLY = {
     "runs": {"input", "output", "callback"},
@@ -58,6 +58,12 @@ async def test_sensitive_values_are_seen_by_the_tool_and_by_nobody_else(
         await look_everywhere(api, ended)
         await approvers.wait_for(4)
     assert town.effects.of(run) == [f"opened with {edited} and 1 more", f"broke with {main}"]
+    await assert_traced(town, again, "invoke_workflow safes", "decide approval")
+    tokens = [
+        reply["token"] for each in approvers.received if (reply := each.json["data"]["reply"])
+    ]
+    assert tokens
+    assert not [line for line in town.log_lines for token in tokens if token in line]
     assert run["pause"]["call"]["arguments"] == vault("***", ["***"], []) | {"pins": "***"}
     assert ended["output"] is not None
     await assert_hidden(values, town, [*api.heard, *bodies(approvers)])
@@ -94,6 +100,7 @@ async def test_what_people_fill_in_answer_report_and_correct_is_seen_by_nobody_e
         "external_result",
         "interactive",
     ]
+    await assert_traced(town, run, "invoke_workflow deposits", "decide input")
     await assert_hidden(values, town, [*api.heard, *bodies(approvers)])
     found = set(await columns_with(values, town.database_url))
     assert {"pauses.answer", "steps.output"} <= found
@@ -157,6 +164,17 @@ async def listen(api: Api, run: Json) -> None:
             assert answer.status_code == 200
             async for line in answer.aiter_lines():
                 api.heard.append(line)
+
+
+async def assert_traced(town: Town, run: Json, *names: str) -> None:
+    """Returns once the spans of a run with these names were printed."""
+
+    async def are_printed() -> bool:
+        said = "\n".join(town.log_lines)
+        spans = [each for each in said.split('"name": ') if run["id"] in each]
+        return all(any(each.startswith(f'"{name}"') for each in spans) for name in names)
+
+    await until(are_printed)
 
 
 async def assert_hidden(values: Sequence[str], town: Town, texts: Sequence[str]) -> None:

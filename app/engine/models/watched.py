@@ -12,8 +12,17 @@ class WatchedModel:
 
     async def ask(self, request: ModelRequest, hearer: Hearer | None = None) -> ModelAnswer:
         """As `Model.ask`."""
-        with model_call(request.agent):
-            return await self._model.ask(request, hearer)
+        with model_call(request.agent) as call:
+            answer = await self._model.ask(request, hearer)
+            usage = answer.usage
+            call.span.model_answered(
+                model=answer.model,
+                finish=answer.finish,
+                input_tokens=usage.input_tokens,
+                output_tokens=usage.output_tokens,
+                cached=usage.cached_input_tokens,
+            )
+            return answer
 
     async def aclose(self) -> None:
         await self._model.aclose()
