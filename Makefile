@@ -55,7 +55,7 @@ lock: .venv/dev.stamp
 	@$(LOCK) --python-version 3.11 --output-file requirements.txt pyproject.toml
 	@$(LOCK) --python-version 3.11 --output-file requirements-build.txt --group build
 	@$(LOCK) --python-version 3.11 --output-file requirements-dev.txt --constraint requirements.txt \
-		--extra openai --extra otel --group dev pyproject.toml
+		--extra mcp --extra openai --extra otel --group dev pyproject.toml
 
 clean:
 	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache

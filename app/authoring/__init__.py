@@ -9,6 +9,7 @@ from app.authoring.function import UnreadableSignature
 from app.authoring.gates import AskError, AskInput, Choose, Confirm, Gate, Review
 from app.authoring.guardrails import Block, CallDecision, Guards, Replace, Retry
 from app.authoring.limits import Limits
+from app.authoring.mcp import McpServer, McpTool
 from app.authoring.mistakes import Mistake, WorkflowMistakes
 from app.authoring.model import (
     ChatModel,
@@ -70,6 +71,8 @@ __all__ = [
     "Limits",
     "Loop",
     "LoopNode",
+    "McpServer",
+    "McpTool",
     "Mistake",
     "ModelJudge",
     "ModelMessage",

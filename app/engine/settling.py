@@ -2,15 +2,12 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
 from functools import partial
 from typing import Any, cast
-from uuid import UUID
 
-from jsonschema import Draft202012Validator, FormatChecker, validators
-from jsonschema.exceptions import ValidationError as SchemaFault
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
+from app.authoring.json_schema import faults_of, said_of
 from app.domain.ask import Policy
 from app.domain.decision import (
     MAX_BY,
@@ -290,55 +287,9 @@ def _check_schema(value: Json, schema: Schema) -> None:
 
 
 def _faults(value: Json, schema: Schema) -> Iterator[FieldError]:
-    validator = _Validator(schema, format_checker=_FORMATS)
-    for fault in cast("Iterator[SchemaFault]", validator.iter_errors(value)):
+    for fault in faults_of(value, schema):
         path = "".join(f"/{pointer_token(str(part))}" for part in fault.absolute_path)
-        yield FieldError(pointer=f"/value{path}", message=_words(fault))
-
-
-def _words(fault: SchemaFault) -> str:
-    """The fault without the value, which the library's own message quotes."""
-    allowed = cast("Json", fault.validator_value)
-    match fault.validator:
-        case "enum" | "const":
-            return "is not one of the options"
-        case "type":
-            return f"must be of type {allowed}"
-        case "required":
-            return f"must have {', '.join(cast('list[str]', allowed))}"
-        case "anyOf" | "oneOf":
-            return "fits none of the allowed forms"
-        case "uniqueItems":
-            return "must not repeat an item"
-        case "additionalProperties" | "unevaluatedProperties":
-            return "has fields that are not known"
-        case rule:
-            return f"must satisfy {rule}: {allowed}"
-
-
-def _is_integer(checker: object, value: object) -> bool:
-    """An integer as types read it: 1.0 is none, though JSON Schema says so."""
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-_Validator: type[Draft202012Validator] = cast("Any", validators).extend(
-    Draft202012Validator,
-    type_checker=Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer),
-)
-_FORMATS = FormatChecker(formats=())
-
-for _name, _type in {
-    "date-time": datetime,
-    "date": date,
-    "time": time,
-    "duration": timedelta,
-    "uuid": UUID,
-}.items():
-
-    def _fits(value: object, adapter: TypeAdapter[Any] = TypeAdapter(_type)) -> bool:  # noqa: B008
-        return not isinstance(value, str) or adapter.validate_python(value) is not None
-
-    _FORMATS.checks(_name, raises=ValueError)(_fits)
+        yield FieldError(pointer=f"/value{path}", message=said_of(fault))
 
 
 def wrong(pointer: str, message: str) -> InvalidDecision:
