@@ -34,6 +34,7 @@ from app.domain.ledger import Price
 from app.domain.principal import Scope
 from app.engine.models import Prices
 from app.engine.program import Program
+from app.errors import SignoffError
 from app.lifecycle import api_keys
 from app.lifecycle.catalog import Catalog
 from app.lifecycle.following import Followers
@@ -57,6 +58,12 @@ log = logging.getLogger(__name__)
 configure_logging = logs.configure
 
 
+class AsksForKeys(SignoffError):
+    """A database in which keys say who may decide is not opened past them."""
+
+    code = "asks_for_keys"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Role:
     """What a process does beside reading: whether it works, and where it listens, if it does."""
@@ -64,6 +71,8 @@ class Role:
     works: bool = True
     base_url: str = ""
     host: str | None = None
+    is_private: bool = False
+    """Whether it is there for one account alone, which it does not ask for a key."""
 
     @property
     def is_on_loopback(self) -> bool:
@@ -91,6 +100,8 @@ async def running(
         for program in programs:
             ending.push_async_callback(program.aclose)
         database = await _database(settings, ending)
+        if not await admit(database):
+            await _keep(_admit_later(database), ending)
         is_open = await _is_open(settings, role, database)
         endpoints, unaddressed = _endpoints(settings, programs, is_open=is_open)
         hints = Hints(database)
@@ -157,13 +168,21 @@ async def database_of(settings: Settings) -> AsyncGenerator[str]:
 
 
 @asynccontextmanager
-async def connected(settings: Settings) -> AsyncGenerator[Database]:
-    """The database, for a command that is done soon; also the embedded one of a service that runs."""
+async def connected(
+    settings: Settings, *, reads_true_values: bool = False
+) -> AsyncGenerator[Database]:
+    """The database, for a command that is done soon; also the embedded one of a service that runs.
+
+    One that reads true values has to have their keys.
+    """
     running_here = None if settings.database_url else EmbeddedPostgres.url_in(settings.data_dir)
     if running_here:
         settings = settings.model_copy(update={"database_url": running_here})
     async with AsyncExitStack() as ending:
-        yield await _database(settings, ending)
+        database = await _database(settings, ending)
+        if reads_true_values:
+            await admit(database)
+        yield database
 
 
 def tokens_of(settings: Settings) -> Tokens | None:
@@ -186,10 +205,14 @@ async def _is_open(settings: Settings, role: Role, database: Database) -> bool:
 
     Nobody serves an open service to a network without saying so.
     """
-    if settings.auth is not None:
-        return settings.auth == "off"
-    if await api_keys.is_any(database):
-        return False
+    is_open = await _is_nobody_asked(settings, database)
+    if is_open is False and role.is_private:
+        raise AsksForKeys(
+            "The service of this database asks for keys, so that who decides is known: talk to it, with "
+            "--url and --key."
+        )
+    if is_open is not None:
+        return is_open
     if role.host is not None and not role.is_on_loopback:
         raise WrongSetting(
             f"Listening on {role.host} would let everybody who reaches it start and decide runs: listen on "
@@ -197,6 +220,13 @@ async def _is_open(settings: Settings, role: Role, database: Database) -> bool:
             "if something in front of it keeps watch."
         )
     return True
+
+
+async def _is_nobody_asked(settings: Settings, database: Database) -> bool | None:
+    """What is said of that; None where nothing is, and there is no key."""
+    if settings.auth is not None:
+        return settings.auth == "off"
+    return False if await api_keys.is_any(database) else None
 
 
 async def _database(settings: Settings, ending: AsyncExitStack) -> Database:
@@ -210,8 +240,6 @@ async def _database(settings: Settings, ending: AsyncExitStack) -> Database:
         vault=_vault(settings),
     )
     ending.push_async_callback(database.close)
-    if not await admit(database):
-        await _keep(_admit_later(database), ending)
     return database
 
 

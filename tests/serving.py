@@ -22,6 +22,7 @@ from app.lifecycle.hands import Hands
 from app.lifecycle.site import Site
 from app.main import application
 from app.storage.database import Database
+from app.storage.sealing import PLAIN, Vault
 from app.watching.traces import Tracer, Traces
 from app.worker import Worker
 
@@ -37,6 +38,7 @@ async def site_over(
     lease_seconds: float = 10,
     is_open: bool = True,
     tracer: Tracer | None = None,
+    vault: Vault = PLAIN,
 ) -> AsyncGenerator[Site]:
     """A process of the service without its API; without a worker it only takes requests."""
     programs = [Program(each) for each in workflows]
@@ -46,7 +48,7 @@ async def site_over(
         for channel in each.channels
         if isinstance(channel, HttpCallbackChannel)
     )
-    database = await Database.connect(database_url)
+    database = await Database.connect(database_url, vault=vault)
     client = guarded_client(AddressGuard(resolver=SystemResolver(), allowed=LOOPBACK))
     site = Site(
         database=database,

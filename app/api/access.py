@@ -13,8 +13,9 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import bound_contextvars, clear_contextvars
 
-from app.api.ids import is_id
+from app.api.aims import ids_in
 from app.api.problems import internal_error
+from app.domain.credentials import looks_secret
 from app.domain.ids import new_request_id
 from app.watching.metrics import Metrics
 
@@ -63,7 +64,7 @@ class Access:
                 "route": route,
                 "status": status,
                 "ms": round(seconds * 1000, 1),
-                **_ids(scope),
+                **ids_in(scope.get("path_params", {})),
             },
         )
 
@@ -83,16 +84,14 @@ class _Answer:
         await self._send(message)
 
 
+def _may_be_told(given: str) -> bool:
+    return _ACCEPTED.fullmatch(given) is not None and not looks_secret(given)
+
+
 def _request_id(scope: Scope) -> str:
     """The caller's own id for the request, where it has one that may stand in a log, else a new one."""
     for name, value in scope["headers"]:
         if name == REQUEST_ID.encode():
             given = value.decode("latin-1")
-            return given if _ACCEPTED.fullmatch(given) else new_request_id()
+            return given if _may_be_told(given) else new_request_id()
     return new_request_id()
-
-
-def _ids(scope: Scope) -> dict[str, str]:
-    """The ids in the path; anything else that stands there is the caller's own words."""
-    path: dict[str, str] = scope.get("path_params", {})
-    return {name: value for name, value in path.items() if name.endswith("_id") and is_id(value)}

@@ -24,6 +24,7 @@ from app.api import (
     workflows,
 )
 from app.api.access import PROBES, Access
+from app.api.aims import Aims
 from app.api.auth import Authentication, SignIn, Unasked
 from app.api.intake import Intake
 from app.api.limits import NO_LIMITS, Limiting, Limits
@@ -38,6 +39,10 @@ API_VERSION = "0.1.0"
 MAX_BODY_BYTES = 1024 * 1024
 MAX_HEADER_BYTES = 64 * 1024
 
+_ROUTES = tuple(
+    each.router
+    for each in (threads, runs, resume, events, pauses, workflows, deliveries, audit, health)
+)
 _SENT = (
     "Authorization",
     "Content-Type",
@@ -79,10 +84,11 @@ def application(
     api = _api(site.traces.provider)
     api.state.site = site
     api.state.heartbeat_seconds = heartbeat_seconds
+    api.state.sign_in = sign_in = SignIn(site, tokens)
     api.add_middleware(Intake, max_body_bytes=max_body_bytes, max_header_bytes=max_header_bytes)
     if limits != NO_LIMITS:
         api.add_middleware(Limiting, limits=limits)
-    api.add_middleware(Authentication, sign_in=SignIn(site, tokens))
+    api.add_middleware(Authentication, site=site, sign_in=sign_in, aims=_aims())
     if cors_origins:
         api.add_middleware(
             CORSMiddleware,
@@ -93,6 +99,12 @@ def application(
         )
     api.add_middleware(Access, metrics=site.metrics)
     return api
+
+
+def _aims() -> Aims:
+    return Aims(
+        route.path for each in _ROUTES for route in each.routes if isinstance(route, APIRoute)
+    )
 
 
 def watched(site: Site) -> FastAPI:
@@ -134,8 +146,8 @@ def _api(traces: object | None = None) -> FastAPI:
         telemetry=_telemetry(traces),
         generate_unique_id_function=_operation_id,
     )
-    for routes in (threads, runs, resume, events, pauses, workflows, deliveries, audit, health):
-        api.include_router(routes.router)
+    for routes in _ROUTES:
+        api.include_router(routes)
     problems.install(api)
     api.openapi = lambda: _described(api)
     return api

@@ -26,6 +26,13 @@ class AuditQuery(PageQuery):
 
     action: AuditAction | None = None
     by: str | None = Field(default=None, max_length=MAX_BY, pattern=r"^[^\x00-\x1f\x7f]+$")
+    credential: str | None = Field(
+        default=None,
+        max_length=300,
+        pattern=r"^[^\x00-\x1f\x7f]+$",
+        description="What somebody was known by, as the rows have it.",
+        examples=["key:key_0192f3c1b7a87e0f9a3c5d7e9b1f3a5c"],
+    )
     thread_id: str | None = Field(default=None, pattern=ID_PATTERN)
     run_id: str | None = Field(default=None, pattern=ID_PATTERN)
     pause_id: str | None = Field(default=None, pattern=ID_PATTERN)

@@ -9,7 +9,7 @@ Whoever is let in sees the rows of their tenant alone: every use case takes the 
 import time
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Annotated, Final
+from typing import Annotated, Final, NoReturn
 
 from fastapi import Security
 from fastapi.openapi.models import HTTPBearer
@@ -19,23 +19,23 @@ from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as Asgi
 
 from app.api.access import REQUEST_ID
-from app.api.problems import BadCredential, NotSignedIn, problem_of
+from app.api.aims import Aim, Aims, ids_in
+from app.api.problems import PRINCIPAL, BadCredential, NotSignedIn, problem_of
 from app.api.tokens import Tokens, is_token
-from app.domain.principal import Principal, Scope
+from app.domain.json import Json
+from app.domain.principal import Flaw, Holder, Lapsed, Principal, Scope
 from app.errors import Forbidden, SignoffError
 from app.lifecycle import api_keys
-from app.lifecycle.api_keys import Holder
+from app.lifecycle.refusals import Denied
 from app.lifecycle.replies import is_reply_token
 from app.lifecycle.site import Site
+from app.watching import logs
 
 REMEMBERED_SECONDS: Final = 5.0
 """How long a credential is taken for good without looking: within this time a revoked one is refused."""
 
 _REMEMBERED_AT_MOST: Final = 10_000
 _LONGEST: Final = 16 * 1024
-_PRINCIPAL: Final = "signoff.principal"
-"""Where a request's scope has who makes it."""
-
 _PUBLIC: Final = {"/livez", "/readyz", "/openapi.json", "/inbox"}
 """What is answered to anybody: nothing of any tenant."""
 
@@ -74,19 +74,21 @@ class SignIn:
         if known and time.monotonic() < known.until:
             return known.principal
         self._known.pop(digest, None)
-        holder = await self._holder_of(credential)
-        if holder is None:
-            raise BadCredential("The credential is not known here, or not good any more.")
-        self._remember(digest, holder)
-        return holder.principal
+        match await self._holder_of(credential):
+            case Holder() as holder:
+                self._remember(digest, holder)
+                return holder.principal
+            case Lapsed(principal=principal, flaw=flaw):
+                raise BadCredential(_NOT_GOOD, flaw=flaw, holder=principal)
+            case None:
+                raise BadCredential(_NOT_GOOD, flaw=Flaw.UNKNOWN)
 
-    async def _holder_of(self, credential: str) -> Holder | None:
+    async def _holder_of(self, credential: str) -> Holder | Lapsed | None:
         """The one place where credentials are told apart, by their form."""
         if api_keys.is_key(credential):
             return await api_keys.holder_of(self._site.database, credential)
         if is_reply_token(credential):
-            channel = await self._site.replies.holder_of(self._site.database, credential)
-            return channel and Holder(principal=channel, seconds_left=None)
+            return await self._site.replies.holder_of(self._site.database, credential)
         if self._tokens and is_token(credential):
             return await self._tokens.holder_of(credential)
         return None
@@ -97,6 +99,9 @@ class SignIn:
         left = REMEMBERED_SECONDS if holder.seconds_left is None else holder.seconds_left
         until = time.monotonic() + min(REMEMBERED_SECONDS, left)
         self._known[digest] = _Known(principal=holder.principal, until=until)
+
+
+_NOT_GOOD: Final = "The credential is not known here, or not good any more."
 
 
 def _shows_reply_token(authorization: str | None) -> bool:
@@ -110,7 +115,9 @@ def _bearer(authorization: str | None) -> str:
         raise NotSignedIn("Say who you are: send a key, as Authorization: Bearer.")
     kind, _, credential = authorization.strip().partition(" ")
     if kind.lower() != "bearer" or not credential.strip() or len(credential) > _LONGEST:
-        raise BadCredential("The Authorization header has no credential of the kind Bearer.")
+        raise BadCredential(
+            "The Authorization header has no credential of the kind Bearer.", flaw=Flaw.MALFORMED
+        )
     return credential.strip()
 
 
@@ -121,26 +128,53 @@ class Unasked:
         self._app = app
 
     async def __call__(self, scope: Asgi, receive: Receive, send: Send) -> None:
-        scope[_PRINCIPAL] = Principal()
+        scope[PRINCIPAL] = Principal()
         await self._app(scope, receive, send)
 
 
 class Authentication:
     """Pure ASGI, so that it costs next to nothing."""
 
-    def __init__(self, app: ASGIApp, *, sign_in: SignIn) -> None:
+    def __init__(self, app: ASGIApp, *, site: Site, sign_in: SignIn, aims: Aims) -> None:
         self._app = app
+        self._site = site
         self._sign_in = sign_in
+        self._aims = aims
 
     async def __call__(self, scope: Asgi, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and not _is_public(scope["path"]):
             try:
                 principal = await self._sign_in.principal_of(_authorization(scope))
-                scope[_PRINCIPAL] = _coming_by(principal, scope)
+                scope[PRINCIPAL] = _coming_by(principal, scope)
             except SignoffError as error:
+                await self._turn_away(scope, error)
                 await problem_of(error)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+    async def _turn_away(self, scope: Asgi, error: SignoffError) -> None:
+        """Logs, counts and records whom it cannot let in; of strangers there is no record."""
+        if not isinstance(error, BadCredential):
+            return
+        logs.belongs_to(why=error.flaw)
+        self._site.metrics.turned_away(error.code, error.flaw)
+        if error.holder:
+            logs.belongs_to(by=error.holder.name, credential=error.holder.credential)
+            holder, aim = _coming_by(error.holder, scope), self._aims.of(scope["path"])
+            await _deny(self._site, holder, scope, aim, error, {"why": error.flaw})
+
+
+async def _deny(
+    site: Site,
+    principal: Principal,
+    scope: Asgi,
+    aim: Aim,
+    error: SignoffError,
+    why: dict[str, Json],
+) -> None:
+    """Records what a known credential was not good for."""
+    denied = Denied(code=error.code, why=why, method=scope["method"], route=aim.route, ids=aim.ids)
+    await site.refusals.note(site.database, principal, denied)
 
 
 def _coming_by(principal: Principal, scope: Asgi) -> Principal:
@@ -167,10 +201,22 @@ def _authorization(scope: Asgi) -> str | None:
 
 def principal_in(scope: Asgi) -> Principal:
     """Who makes a request. Raises `NotSignedIn` where nobody was asked who they are."""
-    principal = scope.get(_PRINCIPAL)
+    principal = scope.get(PRINCIPAL)
     if not isinstance(principal, Principal):
         raise NotSignedIn("Say who you are: send a key, as Authorization: Bearer.")
     return principal
+
+
+async def is_still_let_in(request: Request) -> bool:
+    """Whether who makes a request that takes long is known by the same credential still, as far as can be told."""
+    sign_in: SignIn = request.app.state.sign_in
+    try:
+        await sign_in.principal_of(_authorization(request.scope))
+    except (BadCredential, NotSignedIn):
+        return False
+    except SignoffError:
+        return True
+    return True
 
 
 class Needs(SecurityBase):
@@ -184,8 +230,17 @@ class Needs(SecurityBase):
     async def __call__(self, request: Request) -> Principal:
         principal = principal_in(request.scope)
         if not principal.may(self.scope):
-            raise MissingScope(f"This needs the scope {self.scope}.", scope=self.scope)
+            await self._refuse(request, principal)
         return principal
+
+    async def _refuse(self, request: Request, principal: Principal) -> NoReturn:
+        error = MissingScope(f"This needs the scope {self.scope}.", scope=self.scope)
+        site: Site = request.app.state.site
+        logs.belongs_to(scope=self.scope)
+        site.metrics.turned_away(error.code, self.scope)
+        aim = Aim(route=request.scope["route"].path, ids=ids_in(request.path_params))
+        await _deny(site, principal, request.scope, aim, error, {"scope": self.scope})
+        raise error
 
 
 Reader = Annotated[Principal, Security(Needs(Scope.RUNS_READ), scopes=[Scope.RUNS_READ])]

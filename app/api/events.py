@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Query
@@ -10,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.api import schemas
-from app.api.auth import Reader
+from app.api.auth import Reader, is_still_let_in
 from app.api.documented import Responses, answers
 from app.api.ids import ID_PATTERN, RunPath, ThreadPath
 from app.api.problems import pointing_into
@@ -33,7 +34,7 @@ from app.lifecycle.follow import (
 router = APIRouter(tags=["events"])
 
 _LAST: Final = "The id of the last event that was received: the stream goes on after it."
-_PLACE: Final = r"^\d{1,19}(\.\d{1,18}\." + ID_PATTERN.strip("^$") + ")?$"
+_PLACE: Final = r"^\d{1,19}\.(\d{1,18}\." + ID_PATTERN.strip("^$") + ")?$"
 _AfterEvent = Annotated[
     str | None, Header(alias="Last-Event-ID", pattern=r"^\d{1,18}$", description=_LAST)
 ]
@@ -75,7 +76,8 @@ async def run_events(
 ) -> Response:
     """Streams what happens in a run, from its beginning until it ends, as server-sent events."""
     run = RunRef(tenant=caller.tenant, thread_id=thread_id, run_id=run_id)
-    stream = await follow_run(site, run, after=int(last_event_id or 0))
+    with pointing_into("/header/last-event-id"):
+        stream = await follow_run(site, run, after=int(last_event_id or 0))
     if stream is None:
         return Response(status_code=204, headers={"cache-control": "no-store"})
     return _streamed(request, stream, lambda event: str(event.sequence))
@@ -129,13 +131,15 @@ def _place(text: str) -> Place:
 
 def _written(place: Place) -> str:
     if not place.thread_id:
-        return str(place.transaction)
+        return f"{place.transaction}."
     return f"{place.transaction}.{place.sequence}.{place.thread_id}"
 
 
 def _streamed(request: Request, stream: Stream, id_of: Callable[[Recorded], str]) -> EventStream:
     return EventStream(
-        _frames(stream, id_of), heartbeat_seconds=request.app.state.heartbeat_seconds
+        _frames(stream, id_of),
+        heartbeat_seconds=request.app.state.heartbeat_seconds,
+        goes_on=partial(is_still_let_in, request),
     )
 
 

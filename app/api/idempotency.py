@@ -27,13 +27,16 @@ _Header = Annotated[
 
 
 async def key(request: Request, idempotency_key: _Header = None) -> Key | None:
-    """The key, if there is one."""
+    """The key, if there is one.
+
+    Each principal has names of their own: what others call their requests is nobody's business, and no name can
+    be used up for somebody else. Kept is a digest, since people send secrets as names, too.
+    """
     if idempotency_key is None:
         return None
     asked = [request.method, request.url.path, body_of(request.scope)]
-    if name := principal_in(request.scope).name:  # a vote of somebody else is another request
-        asked.append(name)
-    return Key(key=idempotency_key, request=sha256(asked))
+    whose = [principal_in(request.scope).name, idempotency_key]
+    return Key(key=sha256(whose), request=sha256(asked))
 
 
 OnceOnly = Annotated[Key | None, Depends(key)]

@@ -6,6 +6,7 @@ from typing import Annotated, Final
 from fastapi import Path
 from pydantic import AfterValidator
 
+from app.domain.credentials import looks_secret
 from app.domain.ids import DeliveryId, PauseId, RunId, ThreadId
 from app.errors import NotFound
 
@@ -16,8 +17,8 @@ _ID: Final = re.compile(ID_PATTERN.strip("^$"))
 
 
 def is_id(text: str) -> bool:
-    """Whether a text has the form of an id, so that it may be looked for."""
-    return _ID.fullmatch(text) is not None
+    """Whether a text has the form of an id, so that it may be looked for, and kept, and told to the log."""
+    return _ID.fullmatch(text) is not None and not looks_secret(text)
 
 
 def _may_exist(text: str) -> str:

@@ -14,7 +14,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.domain.credentials import without_secrets
 from app.domain.json import pointer_token
+from app.domain.principal import Flaw, Principal
 from app.errors import Conflict, FieldError, Forbidden, Invalid, NotFound, SignoffError
 from app.watching import logs
 
@@ -23,6 +25,9 @@ log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_SECONDS = 1
 """How soon to come back where the service itself is in the way."""
+
+PRINCIPAL = "signoff.principal"
+"""Where a request's scope has who makes it, once that is known."""
 
 MAX_FIELDS = 50
 MAX_POINTER = 512
@@ -60,9 +65,14 @@ class NotSignedIn(SignoffError):
 
 
 class BadCredential(SignoffError):
-    """A credential that is unknown, revoked or expired; which of them is told to nobody."""
+    """A credential that is not good: why, is not told to who shows it. `holder` is whose it was, or claims to be."""
 
     code = "invalid_credential"
+
+    def __init__(self, message: str, *, flaw: Flaw, holder: Principal | None = None) -> None:
+        super().__init__(message)
+        self.flaw = flaw
+        self.holder = holder
 
 
 class NotReady(SignoffError):
@@ -78,6 +88,7 @@ _STATUS_OF_CODE: Mapping[str, int] = {
     "store_unavailable": 503,
     NotReady.code: 503,
     "issuer_unavailable": 503,
+    "encryption_key_absent": 503,
     BodyTooLarge.code: 413,
     TargetTooLong.code: 414,
     UnsupportedMediaType.code: 415,
@@ -129,9 +140,9 @@ class ProblemResponse(Response):
             own["www-authenticate"] = _CHALLENGES[code]
         if status == HTTPStatus.SERVICE_UNAVAILABLE:
             own["retry-after"] = str(RETRY_AFTER_SECONDS)
-        super().__init__(
-            orjson.dumps(problem, default=str), status, headers={**own, **(headers or {})}
-        )
+        # Names are quoted, of fields and of what is not there: one may be a key that was pasted in the wrong place.
+        told = without_secrets(orjson.dumps(problem, default=str).decode())
+        super().__init__(told, status, headers={**own, **(headers or {})})
 
 
 # RFC 6750, section 3: an error is named only where there was a credential.
@@ -190,7 +201,10 @@ def install(api: FastAPI) -> None:
     api.add_exception_handler(HTTPException, _refused)
 
 
-async def _told(_: Request, error: Exception) -> Response:
+async def _told(request: Request, error: Exception) -> Response:
+    who = request.scope.get(PRINCIPAL)
+    if isinstance(error, Forbidden) and isinstance(who, Principal):
+        logs.belongs_to(by=who.name, credential=who.credential)
     return problem_of(cast("SignoffError", error))
 
 

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -19,6 +20,7 @@ from pydantic import (
 from app.api.ids import ID_PATTERN
 from app.api.moments import Moment
 from app.domain.audit import AuditAction
+from app.domain.credentials import looks_secret
 from app.domain.delivery import DeliveryStatus
 from app.domain.event import EventType
 from app.domain.json import Json
@@ -32,7 +34,15 @@ Metadata = Annotated[
         description="Anything the caller wants to keep beside it; carried and shown, never interpreted."
     ),
 ]
-Id = Annotated[str, Field(pattern=ID_PATTERN)]
+
+
+def _harmless(text: str) -> str:
+    if looks_secret(text):
+        raise ValueError("must not have the form of a key or a token")
+    return text
+
+
+Id = Annotated[str, Field(pattern=ID_PATTERN), AfterValidator(_harmless)]
 
 
 # ── What is sent ─────────────────────────────────────────────────────────────────────────────────────

@@ -5,7 +5,8 @@ nothing for a while is let go: it can come back with the id of the last event it
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import ClassVar, Final
 
@@ -32,14 +33,22 @@ _HEARTBEAT: Final = b":\n\n"
 
 
 class EventStream(Response):
-    """Sends frames as they come, until there are no more or the client is gone."""
+    """Sends frames as they come, until there are no more, the client is gone, or may not go on."""
 
     media_type: ClassVar[str] = MEDIA_TYPE
 
-    def __init__(self, frames: AsyncGenerator[bytes], *, heartbeat_seconds: float) -> None:
+    def __init__(
+        self,
+        frames: AsyncGenerator[bytes],
+        *,
+        heartbeat_seconds: float,
+        goes_on: Callable[[], Awaitable[bool]],
+    ) -> None:
         super().__init__()
         self._frames = frames
         self._heartbeat_seconds = heartbeat_seconds
+        self._goes_on = goes_on
+        self._asked = time.monotonic()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         sending = asyncio.create_task(self._send(send))
@@ -59,8 +68,8 @@ class EventStream(Response):
         async with aclosing(self._frames) as frames:
             following = asyncio.ensure_future(anext(frames, None))
             try:
-                while True:
-                    done, _ = await asyncio.wait({following}, timeout=self._heartbeat_seconds)
+                while await self._may_go_on():
+                    done, _ = await asyncio.wait({following}, timeout=self._until_asked)
                     if not done:
                         await _sent(send, _HEARTBEAT)
                         continue
@@ -73,6 +82,17 @@ class EventStream(Response):
                 following.cancel()
                 await asyncio.gather(following, return_exceptions=True)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    @property
+    def _until_asked(self) -> float:
+        """Seconds until whoever streams has to be let in again."""
+        return max(0.0, self._asked + self._heartbeat_seconds - time.monotonic())
+
+    async def _may_go_on(self) -> bool:
+        if self._until_asked:
+            return True
+        self._asked = time.monotonic()
+        return await self._goes_on()
 
 
 async def _sent(send: Send, frame: bytes) -> None:

@@ -16,7 +16,7 @@ from app.cli.exits import CommandFailed, ExitCode
 from app.cli.own_service import ADDRESS, own_service
 from app.cli.prompt import Left
 from app.cli.screen import progress, screen, shown
-from app.main import configure_logging
+from app.main import AsksForKeys, configure_logging
 from app.settings import Settings
 from app.storage.embedded import DataFolderInUse
 
@@ -71,6 +71,8 @@ def _started(settings: Settings) -> Generator[httpx.BaseTransport]:
     try:
         with own_service(settings) as transport:
             yield transport
+    except AsksForKeys as error:
+        raise CommandFailed(error.message, exit_code=ExitCode.REFUSED) from error
     except DataFolderInUse as error:
         talk = f"talk to that service instead: --url {HERE}"
         raise CommandFailed(f"{error.message.rstrip('.')}; or {talk}") from error

@@ -20,7 +20,7 @@ def encrypt() -> None:
 
 
 async def _encrypt(settings: Settings) -> int:
-    async with connected(settings) as database:
+    async with connected(settings, reads_true_values=True) as database:
         return await seal_anew(database, _told)
 
 

@@ -1,7 +1,8 @@
 """A service inside a command, for as long as it lasts, that nobody else can reach.
 
-It listens on a socket in a folder that only this account may enter, so it asks for no key. The command talks
-to it as to any other; whatever waits in its database afterwards waits for the next service.
+It listens on a socket in a folder that only this account may enter, so it asks for no key. Where keys say who may
+decide it does not start. The command talks to it as to any other; whatever waits in its database afterwards waits
+for the next service.
 """
 
 import asyncio
@@ -22,6 +23,8 @@ from app.settings import Settings
 ADDRESS = "http://signoff"
 """What stands in its requests for a host; nobody resolves it."""
 
+_ROLE = Role(host="127.0.0.1", is_private=True)
+
 _DRAIN_SECONDS = 2.0
 """What is under way goes on from its last checkpoint with the next service, so a command does not wait for it."""
 
@@ -41,7 +44,7 @@ def own_service(settings: Settings) -> Generator[httpx.BaseTransport]:
 
 def _private(settings: Settings) -> Settings:
     drain = min(settings.drain_seconds, _DRAIN_SECONDS)
-    return settings.model_copy(update={"auth": "off", "drain_seconds": drain})
+    return settings.model_copy(update={"drain_seconds": drain})
 
 
 class _Inside:
@@ -78,7 +81,7 @@ class _Inside:
 
     async def _serve(self) -> None:
         stopping = asyncio.Event()
-        async with running(self._settings, Role(host="127.0.0.1"), stopping) as site:
+        async with running(self._settings, _ROLE, stopping) as site:
             config = uvicorn.Config(
                 application(site, max_body_bytes=self._settings.max_body_bytes),
                 uds=str(self.path),

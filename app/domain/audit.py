@@ -31,6 +31,7 @@ class AuditAction(StrEnum):
     SUPERSEDED = "superseded"  # a paused run made room for a newer one
     RETRIED = "retried"  # a dead delivery was sent on its way again
     THREAD_DELETED = "thread_deleted"
+    DENIED = "denied"  # a request that its credential was not good for, or not any more
     KEY_CREATED = "key_created"
     KEY_REVOKED = "key_revoked"
 

@@ -24,6 +24,16 @@ NOBODY: Final = Origin()
 """The origin of what the service does by itself."""
 
 
+class Flaw(StrEnum):
+    """What is wrong with a credential; told to the log and the audit, and not to who shows it."""
+
+    MALFORMED = "malformed"  # nothing that could be a credential
+    UNKNOWN = "unknown"
+    FORGED = "forged"  # it names what there is, and was not made here
+    REVOKED = "revoked"
+    EXPIRED = "expired"
+
+
 class Scope(StrEnum):
     """One thing that a credential lets its holder do; none of them implies another."""
 
@@ -67,6 +77,22 @@ class Principal:
     def is_one_of(self, approvers: list[str], by: str) -> bool:
         """Whether approvers of an ask name `by`, or a group of this principal, who sends it for them."""
         return by in approvers or any(f"group:{group}" in approvers for group in self.groups)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Holder:
+    """Who holds a good credential, and for how many seconds more at most; None if for ever."""
+
+    principal: Principal
+    seconds_left: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lapsed:
+    """Whose credential it was, or says that it is, and why it is not good."""
+
+    principal: Principal
+    flaw: Flaw
 
 
 SYSTEM: Final = "system:"

@@ -23,6 +23,7 @@ from app.storage.checkpoints import RunCheckpointer
 from app.storage.database import StoreUnavailable
 from app.storage.progress import Addressees, Leavings, Wrote
 from app.storage.runs import LeaseLost, Loaded
+from app.storage.sealing import KeyAbsent
 from app.watching import logs
 from app.watching.traces import Span
 from app.watching.watch import Watch, watched_by
@@ -164,7 +165,7 @@ class _Advance:
             return await self.program.drive(
                 start, saver=self.saver, journal=self.journal, desk=self
             )
-        except (LeaseLost, StoreUnavailable):
+        except (LeaseLost, StoreUnavailable, KeyAbsent):
             raise
         except Exception:
             log.exception("run broke")

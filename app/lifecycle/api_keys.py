@@ -11,7 +11,7 @@ from typing import Final
 from app.domain.audit import Actor, AuditAction
 from app.domain.ids import DEFAULT_TENANT, TenantId, new_key_id
 from app.domain.json import Json
-from app.domain.principal import NOBODY, Principal, Scope, wrong_name
+from app.domain.principal import NOBODY, Flaw, Holder, Lapsed, Principal, Scope, wrong_name
 from app.errors import AuthoringError, NotFound
 from app.storage import api_keys, audit
 from app.storage.api_keys import ApiKey, ListedKey
@@ -59,14 +59,6 @@ class MadeKey:
     listed: ListedKey
 
 
-@dataclass(frozen=True, kw_only=True)
-class Holder:
-    """Who holds a credential, and for how many seconds more at most; None if for ever."""
-
-    principal: Principal
-    seconds_left: float | None
-
-
 def is_key(credential: str) -> bool:
     """Whether a credential has the form of a key."""
     return _KEY.fullmatch(credential) is not None
@@ -101,8 +93,8 @@ async def create(database: Database, new: NewKey) -> MadeKey:
     return MadeKey(secret=secret, listed=made)
 
 
-async def holder_of(database: Database, secret: str) -> Holder | None:
-    """Who holds a key; None if there is none, or it is revoked or expired."""
+async def holder_of(database: Database, secret: str) -> Holder | Lapsed | None:
+    """Who holds a key, or held it; None if there never was one."""
     found = await api_keys.find(database, _digest(secret))
     if found is None:
         return None
@@ -114,6 +106,10 @@ async def holder_of(database: Database, secret: str) -> Holder | None:
         scopes=frozenset(scope for scope in Scope if scope in key.scopes),
         credential=f"key:{key.id}",
     )
+    if found.is_revoked:
+        return Lapsed(principal=principal, flaw=Flaw.REVOKED)
+    if found.seconds_left is not None and found.seconds_left <= 0:
+        return Lapsed(principal=principal, flaw=Flaw.EXPIRED)
     return Holder(principal=principal, seconds_left=found.seconds_left)
 
 

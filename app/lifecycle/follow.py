@@ -20,11 +20,13 @@ Stream = AsyncGenerator[Sequence[Heard]]
 async def follow_run(site: Site, run: RunRef, *, after: int) -> Stream | None:
     """The events of a run after a number, and what comes, until it ends; None if nothing is left to come.
 
-    Raises `RunNotFound`.
+    Raises `RunNotFound`; `Invalid` for a number that is still to come in its thread.
     """
     left = await events.left(site.database, run, after=after)
     if left is None:
         raise RunNotFound("There is no such run in this thread.", run_id=run.run_id)
+    if after > left.newest:
+        raise _never_told()
     if left.is_over and not left.has_more:
         return None
     return site.followers.of_run(run, after=after, is_over=left.is_over)
@@ -39,6 +41,10 @@ async def follow_tenant(
     """
     now = await events.now(site.database)
     if after and after.transaction > now.transaction:
-        wrong = FieldError(pointer="", message="is of no event of this service")
-        raise Invalid("There is no such event to go on after.", fields=[wrong])
+        raise _never_told()
     return site.followers.of_tenant(principal.tenant, after=after or now, types=types)
+
+
+def _never_told() -> Invalid:
+    wrong = FieldError(pointer="", message="is of no event of this stream")
+    return Invalid("There is no such event to go on after.", fields=[wrong])

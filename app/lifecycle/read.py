@@ -16,7 +16,7 @@ from app.lifecycle.deciders import may_decide
 from app.lifecycle.site import Site
 from app.lifecycle.start import ThreadNotFound
 from app.lifecycle.waiting import LOOK_AGAIN
-from app.storage import migrate, reads, threads
+from app.storage import encryption, migrate, reads, threads
 from app.storage.database import StoreUnavailable
 from app.storage.reads import Listed, Page
 from app.storage.reads import Position as Position  # for whoever makes a `Page`
@@ -152,9 +152,12 @@ def workflow(site: Site, name: str) -> View:
 async def why_not_ready(site: Site) -> str | None:
     """Why this process can take no requests, or None if it can."""
     try:
-        return None if await migrate.is_current(site.database) else "migrations are missing"
+        if not await migrate.is_current(site.database):
+            return "migrations are missing"
+        missing = await encryption.missing_keys(site.database)
     except StoreUnavailable:
         return "Postgres cannot be reached"
+    return f"the encryption key {', '.join(missing)} is missing" if missing else None
 
 
 def run_view(row: View, site: Site, principal: Principal) -> View:

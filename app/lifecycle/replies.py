@@ -4,14 +4,15 @@ import os
 from collections.abc import Sequence
 from typing import Final
 
-from app.channels.reply_token import Grant, make_token, read_token
+from app.channels.reply_token import Grant, claimed_by, make_token, read_token
 from app.channels.reply_token import (
     is_reply_token as is_reply_token,
 )  # for whoever tells credentials apart
 from app.channels.signing import SigningSecret
-from app.domain.principal import CHANNEL, Principal, Scope
+from app.domain.principal import CHANNEL, Flaw, Holder, Lapsed, Principal, Scope
 from app.errors import Forbidden
-from app.storage import service_secrets
+from app.lifecycle.api_keys import is_plain
+from app.storage import pauses, service_secrets
 from app.storage.database import Database
 
 _NAME: Final = "reply tokens"
@@ -37,18 +38,37 @@ class Replies:
         secret, *_ = await self._all(database)
         return make_token(secret, grant)
 
-    async def holder_of(self, database: Database, token: str) -> Principal | None:
-        """Whom a token speaks for: a channel, about one pause; None if it is none of ours."""
+    async def holder_of(self, database: Database, token: str) -> Holder | Lapsed | None:
+        """Whom a token speaks for: a channel, about one pause.
+
+        `Lapsed` where it was not made here, for a pause that there is; None if it is about nothing.
+        """
         grant = read_token(await self._all(database), token)
         if grant is None:
-            return None
-        return Principal(
+            return await self._forged(database, token)
+        principal = Principal(
             tenant=grant.tenant,
             name=f"{CHANNEL}{grant.channel}",
             scopes=frozenset({Scope.DECISIONS_WRITE}),
             credential=f"reply:{grant.pause_id}",
             only_pause=grant.pause_id,
         )
+        return Holder(principal=principal, seconds_left=None)
+
+    async def _forged(self, database: Database, token: str) -> Lapsed | None:
+        """What a stranger's token claims; nothing of it is proven, so it is nobody's."""
+        claimed = claimed_by(token)
+        if claimed is None or not (is_plain(claimed.tenant) and is_plain(claimed.pause_id)):
+            return None
+        if not await pauses.exists(database, claimed.tenant, claimed.pause_id):
+            return None
+        principal = Principal(
+            tenant=claimed.tenant,
+            scopes=frozenset(),
+            credential=f"reply:{claimed.pause_id}",
+            only_pause=claimed.pause_id,
+        )
+        return Lapsed(principal=principal, flaw=Flaw.FORGED)
 
     async def _all(self, database: Database) -> Sequence[SigningSecret]:
         if not self._secrets:

@@ -17,9 +17,9 @@ returning created_at, expires_at
 
 # How long a key is still good for is told in seconds: the clock of this process may be another one.
 _FIND = """
-select id, tenant, name, groups, scopes, extract(epoch from expires_at - clock_timestamp())::float8 as seconds_left
-from api_keys
-where digest = $1 and revoked_at is null and (expires_at is null or expires_at > clock_timestamp())
+select id, tenant, name, groups, scopes, revoked_at is not null as is_revoked,
+       extract(epoch from expires_at - clock_timestamp())::float8 as seconds_left
+from api_keys where digest = $1
 """
 
 _LIST = """
@@ -48,9 +48,10 @@ class ApiKey:
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """A key that is good, for so many seconds more; None if for ever."""
+    """A key, which is good for so many seconds more, None if for ever, unless it is revoked."""
 
     key: ApiKey
+    is_revoked: bool
     seconds_left: float | None
 
 
@@ -89,9 +90,11 @@ async def create(
 
 
 async def find(database: Database, digest: bytes) -> Found | None:
-    """The key of a secret, unless it is revoked or expired."""
+    """The key of a secret, whether it is still good or not."""
     row = await database.fetch_row(_FIND, digest)
-    return Found(key=_key(row), seconds_left=row["seconds_left"]) if row else None
+    if row is None:
+        return None
+    return Found(key=_key(row), is_revoked=row["is_revoked"], seconds_left=row["seconds_left"])
 
 
 async def listed(database: Database) -> list[ListedKey]:

@@ -91,8 +91,8 @@ with lk as materialized (
 ), {
     one_entry(
         "lk",
-        run_id="null::text",
-        pause_id="null::text",
+        run_id="$9::text",
+        pause_id="$10::text",
         action="$2::text",
         by="$3::text",
         via="$4::text",
@@ -114,10 +114,14 @@ async def note(
     action: AuditAction,
     actor: Actor,
     data: dict[str, Json],
+    *,
+    run_id: str | None = None,
+    pause_id: str | None = None,
 ) -> None:
     """Writes what belongs to no thread into the chain of its tenant; the last thing of a transaction."""
     await store.fetch(_HEAD, tenant)
-    await store.fetch(_NOTE, tenant, action, *actor.columns, data_text(data))
+    said = data_text(data)
+    await store.fetch(_NOTE, tenant, action, *actor.columns, said, run_id, pause_id)
 
 
 # ── The whole of it ──────────────────────────────────────────────────────────────────────────────

@@ -32,17 +32,20 @@ async def admit(database: Database) -> bool:
     """
     if not (await database.fetch(_TABLE))[0]["is_there"]:
         return False
-    missing = [
-        each["id"] for each in await database.fetch(_KNOWN) if database.vault.lacks(each["id"])
-    ]
-    if missing:
+    if missing := await missing_keys(database):
         raise KeyMissing(
-            f"Stored values are encrypted with the key {', '.join(sorted(missing))}, which is not among "
+            f"Stored values are encrypted with the key {', '.join(missing)}, which is not among "
             "SIGNOFF_ENCRYPTION_KEYS: add it, behind the first one."
         )
     if database.vault.first:
         await database.fetch(_NOTE, database.vault.first)
     return True
+
+
+async def missing_keys(database: Database) -> list[str]:
+    """The ids of the keys that stored values may need and that are not here."""
+    known = [each["id"] for each in await database.fetch(_KNOWN)]
+    return sorted(each for each in known if database.vault.lacks(each))
 
 
 # ── Sealing anew ─────────────────────────────────────────────────────────────────────────────────

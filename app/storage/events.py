@@ -98,10 +98,10 @@ from now left join lateral ({
 """
 
 _HAS_MORE = """
-select r.status, exists (
+select r.status, t.event_sequence as newest, exists (
   select from events e where e.thread_id = $1 and e.tenant = $2 and e.run_id = $3 and e.sequence > $4
 ) as has_more
-from runs r where r.thread_id = $1 and r.tenant = $2 and r.id = $3
+from runs r join threads t on t.id = r.thread_id and t.tenant = r.tenant where r.thread_id = $1 and r.tenant = $2 and r.id = $3
 """
 
 _HORIZON = "select pg_snapshot_xmin(pg_current_snapshot())::text as horizon"
@@ -120,10 +120,11 @@ where exists (select from events e where e.tenant = f.tenant and e.xid >= f.xid:
 
 @dataclass(frozen=True, kw_only=True)
 class Left:
-    """How a run stands, and whether it has events after a number."""
+    """How a run stands, whether it has events after a number, and the number of its thread's newest one."""
 
     is_over: bool
     has_more: bool
+    newest: int
 
 
 async def left(database: Database, run: RunRef, *, after: int) -> Left | None:
@@ -131,7 +132,8 @@ async def left(database: Database, run: RunRef, *, after: int) -> Left | None:
     row = await database.fetch_row(_HAS_MORE, run.thread_id, run.tenant, run.run_id, after)
     if row is None:
         return None
-    return Left(is_over=row["status"] in ENDED, has_more=row["has_more"])
+    is_over = row["status"] in ENDED
+    return Left(is_over=is_over, has_more=row["has_more"], newest=row["newest"])
 
 
 async def of_run(database: Database, run: RunRef, *, after: int) -> Read:

@@ -198,6 +198,12 @@ async def read(
     return pause_of(row, database.vault) if row else None
 
 
+async def exists(database: Database, tenant: TenantId, pause_id: PauseId) -> bool:
+    """Whether there is such a pause."""
+    query = "select from pauses p where p.id = $1 and p.tenant = $2"
+    return bool(await database.fetch(query, pause_id, tenant))
+
+
 async def find(database: Database, tenant: TenantId, pause_id: PauseId) -> PauseRow | None:
     """One pause, whatever its thread."""
     row = await database.fetch_row(READ + "where p.id = $1 and p.tenant = $2", pause_id, tenant)

@@ -13,6 +13,7 @@ Without keys nothing is sealed, and nothing is paid for it.
 import base64
 import hashlib
 import hmac
+import logging
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from app.domain.json import Json
 from app.errors import SignoffError
+
+log = logging.getLogger(__name__)
 
 SEALED: Final = "$sealed"
 _AS_IT_IS: Final = "$plain"
@@ -44,6 +47,12 @@ class CannotOpen(SignoffError):
     """A stored value was sealed with a key that is not set here, or is not what was sealed in its place."""
 
     code = "cannot_open"
+
+
+class KeyAbsent(CannotOpen):
+    """A stored value was sealed with a key that this process was not given."""
+
+    code = "encryption_key_absent"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,10 +142,9 @@ class Vault:
         self, key_id: str, body: bytes, column: str, run_id: str, row: tuple[str, ...]
     ) -> bytes:
         if self.lacks(key_id):
-            raise CannotOpen(
-                f"A value of {column} is sealed with the key {key_id}, which is not set here.",
-                column=column,
-                key=key_id,
+            log.error("encryption key absent", extra={"key": key_id, "column": column})
+            raise KeyAbsent(
+                "This process lacks an encryption key that stored values need; its log says which."
             )
         cipher = self._cipher(key_id, run_id)
         try:

@@ -426,7 +426,7 @@ checkpoint_writes = _table(
 idempotency_keys = _table(
     "idempotency_keys",
     _text("tenant"),
-    _text("key"),
+    _text("key"),  # digest of the principal's name and of what they sent
     _text("request"),  # digest of method, path and body
     _text("thread_id", required=False),
     _text("resource", required=False),  # the id of what it made or touched

@@ -68,6 +68,12 @@ class Metrics:
         self._requests = self._counter(
             "signoff_http_requests", "Requests answered.", "method", "route", "status"
         )
+        self._turned_away = self._counter(
+            "signoff_requests_turned_away",
+            "Requests refused for their credential: what is wrong with it, or the scope that it lacks.",
+            "code",
+            "why",
+        )
         self._request_seconds = self._histogram(
             "signoff_http_request_seconds",
             "From a request's head to the end of its answer, waiting for runs included.",
@@ -81,6 +87,10 @@ class Metrics:
         labels = (method if method in _METHODS else "other", route or "none")
         self._requests.labels(*labels, status).inc()
         self._request_seconds.labels(*labels).observe(seconds)
+
+    def turned_away(self, code: str, why: str) -> None:
+        """A credential was not good, or not for what was asked."""
+        self._turned_away.labels(code, why).inc()
 
     # ── Runs ─────────────────────────────────────────────────────────────────────────────────────
 

@@ -9,7 +9,7 @@ import os
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import entry_points
-from typing import Final
+from typing import Any, Final
 
 from opentelemetry import trace
 from opentelemetry.context import Context, attach, detach
@@ -19,6 +19,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from opentelemetry.trace import Link, SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from app.domain.credentials import without_secrets
 from app.watching import traces
 from app.watching.traces import Attribute, Carrier
 
@@ -37,11 +38,38 @@ class CannotTrace(Exception):
     """The variables ask for what is not there; the message says what."""
 
 
+class _Discreet(trace.TracerProvider):
+    """For libraries that make spans of their own: theirs leave out what callers write into addresses."""
+
+    def __init__(self, provider: trace.TracerProvider) -> None:
+        self._provider = provider
+
+    def get_tracer(self, *names: Any, **more: Any) -> trace.Tracer:
+        return _DiscreetTracer(self._provider.get_tracer(*names, **more))
+
+
+class _DiscreetTracer(trace.Tracer):
+    def __init__(self, tracer: trace.Tracer) -> None:
+        self._tracer = tracer
+
+    def start_span(self, *given: Any, **more: Any) -> trace.Span:
+        """The span without the query; a key that somebody sent in the path is not told either."""
+        if attributes := more.get("attributes"):
+            kept = {name: value for name, value in attributes.items() if name != "url.query"}
+            if "url.path" in kept:
+                kept["url.path"] = without_secrets(str(kept["url.path"]))
+            more["attributes"] = kept
+        return self._tracer.start_span(*given, **more)
+
+    def start_as_current_span(self, *given: Any, **more: Any) -> Any:
+        return self._tracer.start_as_current_span(*given, **more)
+
+
 class OtelTracer:
     """A tracer whose spans go where a provider sends them."""
 
     def __init__(self, provider: trace.TracerProvider, version: str = "") -> None:
-        self.provider = provider
+        self.provider = _Discreet(provider)
         self._tracer = provider.get_tracer("signoff", version)
 
     @contextmanager

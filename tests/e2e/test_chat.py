@@ -215,3 +215,11 @@ async def test_an_answer_that_was_heard_is_not_said_again(
         chat.sees("talk: well, hello, you!")
         leave(chat)
         assert chat.said.count("you!") == 1
+
+
+async def test_a_conversation_does_not_open_a_database_past_its_keys(own: Processes) -> None:
+    made = await own.command("keys", "create", "--name", "ann", "--scopes", "runs:read")
+    assert await made.exit_code() == 0
+    chat = own.at_a_terminal("chat", "shop")
+    chat.sees("asks for keys")
+    assert chat.exit_code() == ExitCode.REFUSED, chat.said

@@ -146,6 +146,8 @@ async def test_what_was_stored_in_clear_is_encrypted_by_the_command(
     assert again.said.startswith("0 values")
     without = await safes.command("serve")
     assert "SIGNOFF_ENCRYPTION_KEYS" in await refusal(without)
+    masked = await safes.command("audit", "verify")
+    assert masked.said.startswith("The audit is whole: ")
 
 
 async def test_a_sealed_value_that_was_put_into_another_row_is_not_taken(

@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 
 import httpx
 
 from examples.errands import errands
+from tests.keyring import holding, key
 from tests.serving import paused, service, serving, site_over
 from tests.workflows.papers import echoes
 
@@ -128,6 +130,29 @@ async def test_a_key_belongs_to_one_request(database_url: str) -> None:
             refused = await client.post(path, json=body, headers=key)
             problem = refused.json()
             assert (refused.status_code, problem["code"]) == (422, "idempotency_mismatch"), path
+
+
+async def test_each_principal_has_keys_of_their_own(database_url: str) -> None:
+    async with service(database_url, [echoes], is_open=False) as served:
+        database = served.site.database
+        secrets = [await key(database, name) for name in ("ann", "ann", "bob")]
+        async with AsyncExitStack() as callers:
+            ann, again, bob = [
+                await callers.enter_async_context(holding(served.client, each)) for each in secrets
+            ]
+            named = {"Idempotency-Key": "sgk_" + "k" * 43}
+            first, second, other = [
+                await each.post("/threads", json={}, headers=named) for each in (ann, again, bob)
+            ]
+            mismatch = await bob.post("/threads", json={"metadata": {"a": 1}}, headers=named)
+        kept = await database.fetch("select k::text as row from idempotency_keys k")
+    only_one_did_it([first, second])
+    assert other.status_code == 201
+    assert other.json()["id"] != first.json()["id"]
+    assert "idempotency-replayed" not in other.headers
+    assert mismatch.json()["code"] == "idempotency_mismatch"
+    assert len(kept) == 2
+    assert all(named["Idempotency-Key"] not in each["row"] for each in kept)
 
 
 async def test_a_refused_request_leaves_its_key_free(database_url: str) -> None:

@@ -269,8 +269,12 @@ async def test_a_stream_outlives_its_connections_to_postgres(database_url: str) 
         ("/events?types=", {}),
         ("/events", {"last-event-id": "x"}),
         ("/events", {"last-event-id": "1.2"}),
-        ("/events", {"last-event-id": "9999999999999999999"}),
+        ("/events", {"last-event-id": "5"}),
+        ("/events", {"last-event-id": "9999999999999999999."}),
         ("/threads/t/runs/{run}/events", {"last-event-id": "-1"}),
+        ("/threads/t/runs/{run}/events", {"last-event-id": "748."}),
+        ("/threads/t/runs/{run}/events", {"last-event-id": "748.1.t"}),
+        ("/threads/t/runs/{run}/events", {"last-event-id": "999"}),
         ("/threads/t/runs/{run}/events", {"last-event-id": "99999999999999999999"}),
     ],
 )

@@ -1,6 +1,7 @@
 """Keys: who is let in, as whom, for what, and until when."""
 
 import asyncio
+from contextlib import AsyncExitStack
 from datetime import timedelta
 from typing import Any
 
@@ -15,7 +16,8 @@ from app.lifecycle.api_keys import KeyNotFound, NewKey, WrongKey
 from app.storage.database import Database
 from examples.errands import errands
 from tests.keyring import bearer, holding, key
-from tests.serving import paused, service
+from tests.serving import Json, decide, paused, service
+from tests.streams import Stream, events_of, streaming
 
 
 def refused(answer: httpx.Response) -> tuple[int, str]:
@@ -71,20 +73,41 @@ async def test_a_run_is_of_who_asked_for_it(database_url: str) -> None:
         assert run["requested_by"] == run["pause"]["requested_by"] == "ann"
 
 
-async def test_a_revoked_key_is_refused_within_seconds(database_url: str) -> None:
-    async with service(database_url, [errands], is_open=False) as served:
+async def test_a_revoked_key_is_refused_within_seconds_and_its_streams_end(
+    database_url: str,
+) -> None:
+    async with (
+        service(database_url, [errands], is_open=False, heartbeat_seconds=0.1) as served,
+        AsyncExitStack() as streams,
+    ):
         database = served.site.database
         one, two = await key(database, "ann"), await key(database, "ann")
         bob = await key(database, "bob")
         for each in (one, two, bob):
             assert (await served.client.get("/threads", headers=bearer(each))).is_success
+        ann = await streams.enter_async_context(holding(served.client, one))
+        other = await streams.enter_async_context(holding(served.client, bob))
+        run = await paused(ann)
+        hers, his = [await followed(streams, each, run) for each in (ann, other)]
         assert len(await api_keys.revoke(database, DEFAULT_TENANT, "ann")) == 2
         await asyncio.sleep(REMEMBERED_SECONDS)
+        await asyncio.gather(*(each.rest(within=2) for each in hers))
+        assert (await decide(other, run, {"approved": True})).is_success
+        for each in his:
+            await each.until_type("run.completed")
         for each in (one, two):
             assert (await served.client.get("/threads", headers=bearer(each))).status_code == 401
         assert (await served.client.get("/threads", headers=bearer(bob))).is_success
         with pytest.raises(KeyNotFound):
             await api_keys.revoke(database, DEFAULT_TENANT, "ann")
+
+
+async def followed(streams: AsyncExitStack, client: httpx.AsyncClient, run: Json) -> list[Stream]:
+    """Both streams that tell of a run, one of the run alone and one of everything."""
+    return [
+        await streams.enter_async_context(streaming(client, path))
+        for path in (events_of(run), "/events")
+    ]
 
 
 async def test_one_of_several_keys_of_a_name_can_be_revoked(database_url: str) -> None:

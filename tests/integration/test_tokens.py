@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from app.api.tokens import Issuer, IssuerUnavailable, Tokens
-from app.domain.principal import Scope
+from app.domain.principal import Flaw, Holder, Lapsed, Scope
 from examples.errands import errands
 from tests.keyring import bearer
 from tests.serving import paused, service
@@ -129,7 +129,7 @@ async def test_a_token_makes_its_holder_known(database_url: str) -> None:
 async def test_claims_are_read_as_the_settings_say() -> None:
     async with Publisher(FIRST).publishing() as published:
         plain = await Tokens(issuer(published.url)).holder_of(token())
-        assert plain is not None
+        assert isinstance(plain, Holder)
         principal = plain.principal
         assert (principal.tenant, principal.name, principal.credential) == (
             "default",
@@ -155,7 +155,7 @@ async def test_claims_are_read_as_the_settings_say() -> None:
             "permissions": ["audit"],
         }
         found = await mapped.holder_of(token(claims))
-        assert found is not None
+        assert isinstance(found, Holder)
         principal = found.principal
         assert (principal.tenant, principal.name, principal.credential) == (
             "acme",
@@ -178,7 +178,6 @@ async def test_a_token_that_is_not_for_this_service_is_refused() -> None:
             {"aud": "other"},
             {"aud": ["other", "another"]},
             {"aud": None},
-            {"exp": now - 31},
             {"exp": None},
             {"exp": "soon"},
             {"nbf": now + 60},
@@ -190,8 +189,13 @@ async def test_a_token_that_is_not_for_this_service_is_refused() -> None:
             {"sub": ["ann"]},
         ):
             assert await tokens.holder_of(token(wrong)) is None, wrong
+        late = await tokens.holder_of(token({"exp": now - 31}))
+        assert isinstance(late, Lapsed)
+        assert (late.principal.name, late.flaw) == ("ann", Flaw.EXPIRED)
+        for wrong in ({"iss": "https://eve.example.com"}, {"aud": "other"}, {"sub": None}):
+            assert await tokens.holder_of(token({"exp": now - 31, **wrong})) is None, wrong
         for good in ({"aud": ["other", "signoff"]}, {"exp": now - 20}, {"nbf": now + 20}):
-            assert await tokens.holder_of(token(good)) is not None, good
+            assert isinstance(await tokens.holder_of(token(good)), Holder), good
 
 
 async def test_algorithms_cannot_be_mixed_up() -> None:
@@ -216,8 +220,8 @@ async def test_algorithms_cannot_be_mixed_up() -> None:
             ".".join(["e30"] * 3),
         ):
             assert await tokens.holder_of(forged) is None, forged
-        assert await tokens.holder_of(good) is not None
-        assert await tokens.holder_of(token(key=SECOND, alg="ES256")) is not None
+        assert isinstance(await tokens.holder_of(good), Holder)
+        assert isinstance(await tokens.holder_of(token(key=SECOND, alg="ES256")), Holder)
         assert published.asked == 1  # strangers do not make it ask
 
 
@@ -232,12 +236,12 @@ async def test_a_shared_secret_among_the_published_keys_is_no_key() -> None:
 async def test_keys_are_rotated() -> None:
     async with Publisher(FIRST).publishing() as published:
         tokens = Tokens(issuer(published.url), look_again=0)
-        assert await tokens.holder_of(token()) is not None
+        assert isinstance(await tokens.holder_of(token()), Holder)
         published.keys = [SECOND]
-        assert await tokens.holder_of(token(key=SECOND, alg="ES256")) is not None
+        assert isinstance(await tokens.holder_of(token(key=SECOND, alg="ES256")), Holder)
         assert await tokens.holder_of(token()) is None
         published.is_away = True
-        assert await tokens.holder_of(token(key=SECOND, alg="ES256")) is not None
+        assert isinstance(await tokens.holder_of(token(key=SECOND, alg="ES256")), Holder)
 
 
 async def test_without_keys_nobody_is_known() -> None:

@@ -1,6 +1,6 @@
 """So many in so much time."""
 
-from app.api.limits import Rate
+from app.lifecycle.rate import Rate
 
 
 class Clock:
