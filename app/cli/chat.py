@@ -106,10 +106,11 @@ def _talk(conversation: Conversation, ways: _Ways) -> ExitCode:
     """The conversation up to its end, and how to go on with it."""
     try:
         conversation.talk()
-    except Left as left:
+    except (Left, KeyboardInterrupt) as left:
         if conversation.thread:
             screen().print(shown(f"\nGo on with: {ways.back(conversation.thread)}", "dim"))
-        return ExitCode.INTERRUPTED if left.interrupted else ExitCode.DONE
+        is_end = isinstance(left, Left) and not left.interrupted
+        return ExitCode.DONE if is_end else ExitCode.INTERRUPTED
     except Unfinished as left:
         screen().print(*_left_at(left, ways), sep="\n")
         return ExitCode.INTERRUPTED if left.interrupted else ExitCode.STILL_OPEN

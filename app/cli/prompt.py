@@ -5,6 +5,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from getpass import getpass
@@ -89,7 +90,9 @@ def interruptible() -> Generator[None]:
     """Sees to it that Ctrl-C ends the waiting for what is read, by `KeyboardInterrupt`.
 
     One that comes between the prompt and the waiting of `input` is noted by Python, and the waiting goes on
-    until the next key: a system call that has not begun is not interrupted. So it is sent again.
+    until the next key: a system call that has not begun is not interrupted. So it is sent again; also where
+    the first was raised in a finalizer, out of which Python lets nothing. One that comes when the reading is
+    over, but before others listen, is raised at the end.
     """
     reading = _Reading()
     hears, tells = socket.socketpair()
@@ -110,20 +113,30 @@ def interruptible() -> Generator[None]:
         hears.close()
         for number, before in handlers.items():  # now that no more are sent
             signal.signal(number, before)
+        if reading.is_unheard:
+            signal.raise_signal(signal.SIGINT)
 
 
 class _Reading:
     """A line that is being read by the main thread."""
 
     def __init__(self) -> None:
+        self.is_unheard = False
+        """Whether the first Ctrl-C came when the reading was over."""
         self._goes_on = True
         self._over = threading.Event()
+        self._was_interrupted = False
+        self._raises_again_at = 0.0
 
     def stop(self, number: int, frame: FrameType | None) -> None:
-        """Ends the reading, once: a signal's handler."""
-        if self._goes_on:
-            self._goes_on = False
-            raise Abandoned if number == signal.SIGUSR1 else KeyboardInterrupt
+        """Ends the reading: a signal's handler. What it raises has time to arrive before it is repeated."""
+        is_interrupt, now = number == signal.SIGINT, time.monotonic()
+        if self._goes_on and now >= self._raises_again_at:
+            self._raises_again_at = now + _ARRIVES_WITHIN
+            self._was_interrupted |= is_interrupt
+            raise KeyboardInterrupt if is_interrupt else Abandoned
+        if not self._goes_on:
+            self.is_unheard |= is_interrupt and not self._was_interrupted
 
     def end(self) -> None:
         """From now on nothing is sent."""
@@ -149,6 +162,7 @@ def _let_it_be(number: int, frame: FrameType | None) -> None:
 
 
 _AGAIN_AFTER: Final = 0.1  # seconds
+_ARRIVES_WITHIN: Final = 0.5
 _LOOK_EVERY: Final = 1.0
 
 with suppress(ImportError):

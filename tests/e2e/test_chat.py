@@ -172,7 +172,8 @@ async def test_a_run_that_goes_on_is_left_to_the_service(own: Processes) -> None
     chat = own.at_a_terminal("chat", "shop", "--thread", "counter", url=served.url)
     chat.answers(("you:", "wait 9"))
     chat.sees("· wait")
-    chat.presses_until("c", "a service goes on with it")
+    chat.presses("c")
+    chat.sees("a service goes on with it")
     assert chat.exit_code() == ExitCode.INTERRUPTED
     again = own.at_a_terminal("chat", "shop", "--thread", "counter", url=served.url)
     again.sees("shop: waited 9 seconds")
@@ -199,7 +200,7 @@ async def test_a_workflow_is_talked_to_by_its_module_without_settings_or_a_datab
         leave(chat)
 
 
-async def test_an_answer_that_was_heard_is_not_said_again(
+async def test_an_answer_comes_word_by_word_and_is_not_said_again(
     tmp_path: Path, database_url: str
 ) -> None:
     with processes(
@@ -209,10 +210,11 @@ async def test_an_answer_that_was_heard_is_not_said_again(
         environment={FOLDER: str(tmp_path)},
     ) as own:
         chat = own.at_a_terminal("chat")
-        chat.answers(("you:", "hello"))
-        for word in WORDS:
-            (tmp_path / word).touch()
-        chat.sees("talk: well, hello, you!")
+        chat.answers(("you:", "good evening"))
+        for word, shown in zip(WORDS, ("talk: well, ", "hello, ", "you!"), strict=True):
+            assert word not in chat.said
+            (tmp_path / word).touch()  # the model says no further word before this
+            chat.sees(shown)
         leave(chat)
         assert chat.said.count("you!") == 1
 
