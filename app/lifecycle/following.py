@@ -38,8 +38,8 @@ LONGEST_LOOK_AGAIN = 0.5
 MOST_HEARD = 16_000
 """Characters of what models are writing that are kept for a follower who is slow; older ones are dropped."""
 
-EXPECT_FOR = 2.0
-"""Seconds for which a follower is waited for who was announced."""
+EXPECT_FOR = 5.0
+"""Seconds for which a follower is waited for who was announced; what is heard until then is kept for them."""
 
 POSITION_EVERY = 15.0
 """Seconds after which a follower of a tenant is told how far it has come although there was nothing for it."""
@@ -127,6 +127,14 @@ class _Follower:
 
 
 @dataclass(frozen=True, kw_only=True)
+class _Expected:
+    """A follower of a run who is about to come, and what models wrote meanwhile. `until` is monotonic."""
+
+    until: float
+    heard: list[Delta] = field(default_factory=list[Delta])
+
+
+@dataclass(frozen=True, kw_only=True)
 class _Audience:
     """Those who follow a run, here and in other processes, listen to its models."""
 
@@ -149,7 +157,7 @@ class Followers:
         self._database = database
         self._relay = Relay(tell_others)
         self._by_topic: defaultdict[str, set[_Follower]] = defaultdict(set)
-        self._expected: dict[str, float] = {}
+        self._expected: dict[str, _Expected] = {}
         self._looking: asyncio.Task[None] | None = None
 
     def happened(self, run: RunRef) -> None:
@@ -169,14 +177,14 @@ class Followers:
     def expect(self, run_id: RunId) -> None:
         """Somebody is about to follow a run: its models are listened to from now on."""
         now = time.monotonic()
-        self._expected = {topic: until for topic, until in self._expected.items() if until > now}
-        self._expected[_of_run(run_id)] = now + EXPECT_FOR
+        self._expected = {topic: each for topic, each in self._expected.items() if each.until > now}
+        self._expected[_of_run(run_id)] = _Expected(until=now + EXPECT_FOR)
 
     def has(self, topic: str) -> bool:
         """Whether anybody follows it, here or elsewhere, or is about to."""
         if topic in self._by_topic or self._relay.is_wanted(topic):
             return True
-        return self._expected.get(topic, 0.0) > time.monotonic()
+        return topic in self._expected and self._expected[topic].until > time.monotonic()
 
     def hear(self, run_id: RunId, delta: Delta) -> None:
         """Passes on what a model of a run has written."""
@@ -279,12 +287,18 @@ class Followers:
             follower.look()
 
     def _hear(self, topic: str, delta: Delta) -> None:
-        for follower in self._by_topic.get(topic, ()):
+        followers = self._by_topic.get(topic, ())
+        for follower in followers:
             follower.hear(delta)
+        if not followers and topic in self._expected and self.has(topic):
+            self._expected[topic].heard.append(delta)
 
     @contextmanager
     def _following(self, follower: _Follower) -> Generator[_Follower]:
         topic = follower.topic
+        if expected := self._expected.pop(topic, None):
+            for delta in expected.heard:
+                follower.hear(delta)
         self._by_topic[topic].add(follower)
         self._relay.follow([topic])
         if self._looking is None:

@@ -13,7 +13,7 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from app.authoring import Agent, Workflow
 
 FOLDER = "TALKERS_FOLDER"
-"""The variable with the folder: a file of a word's name lets that word be said."""
+"""The variable with the folder: a file of a word's name lets that word be said, and is gone when it is."""
 
 WORDS = ("well, ", "hello, ", "you!")
 
@@ -44,6 +44,7 @@ async def _said() -> AsyncIterator[str]:
         while not Path(os.environ[FOLDER], word).exists():  # noqa: ASYNC110 - another process lets it
             await asyncio.sleep(0.01)
         yield word
+        Path(os.environ[FOLDER], word).unlink()
 
 
 talker = Agent("talker", description="Greets", prompt="Greet.", model=SlowTalker())
