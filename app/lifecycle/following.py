@@ -193,8 +193,10 @@ class Followers:
         if self._relay.is_wanted(topic):
             self._relay.writes(run_id, delta)
 
-    def heard(self, kind: str, said: str) -> None:
+    def heard(self, kind: str, hint: str) -> None:
         """What another process passes on."""
+        if (said := self._relay.of_others(hint)) is None:
+            return
         match kind:
             case relay.FOLLOWED:
                 self._relay.followed(said)

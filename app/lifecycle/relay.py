@@ -2,10 +2,12 @@
 
 A process says now and then what is followed in it. Whoever works on that passes on, for a while, that
 something was written and what models are writing. All of it may be lost: what is written is found by looking,
-and of what a model writes a piece says where it belongs.
+and of what a model writes a piece says where it belongs. A process hears what it says itself, too, and takes
+no notice of it.
 """
 
 import asyncio
+import secrets
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, replace
 from typing import Final
@@ -41,6 +43,7 @@ class Relay:
     """One process's end of it."""
 
     def __init__(self, tell_others: Callable[[str], None]) -> None:
+        self._name = secrets.token_hex(4)
         self._tell_others = tell_others
         self._wanted: dict[str, float] = {}
         self._waiting: dict[RunId, list[Delta]] = {}
@@ -50,7 +53,7 @@ class Relay:
         listed = list(topics)
         for start in range(0, len(listed), TOPICS_AT_ONCE):
             several = "\n".join(listed[start : start + TOPICS_AT_ONCE])
-            self._tell_others(f"{FOLLOWED}:{several}")
+            self._say(FOLLOWED, several)
 
     def followed(self, said: str) -> None:
         """Takes what another process says is followed in it."""
@@ -68,7 +71,7 @@ class Relay:
         if self.is_wanted(topic):
             if run_id:
                 self._pass_on(run_id)
-            self._tell_others(f"{HAPPENED}:{topic}")
+            self._say(HAPPENED, topic)
 
     def writes(self, run_id: RunId, delta: Delta) -> None:
         """Passes on a piece that a model has written, with those that come soon."""
@@ -84,7 +87,15 @@ class Relay:
     def _pass_on(self, run_id: RunId) -> None:
         for delta in self._waiting.pop(run_id, ()):
             for piece in _pieces(delta):
-                self._tell_others(f"{WRITING}:{run_id}:{orjson.dumps(asdict(piece)).decode()}")
+                self._say(WRITING, f"{run_id}:{orjson.dumps(asdict(piece)).decode()}")
+
+    def _say(self, kind: str, said: str) -> None:
+        self._tell_others(f"{kind}:{self._name} {said}")
+
+    def of_others(self, hint: str) -> str | None:
+        """What a process says, without its name; None where it was this one."""
+        name, _, said = hint.partition(" ")
+        return None if name == self._name else said
 
 
 def read(said: str) -> tuple[RunId, Delta]:
