@@ -10,6 +10,9 @@ SOURCES  := $(wildcard app tests examples bench migrations)
 TESTS    := $(wildcard tests/unit tests/integration tests/e2e examples/tests)
 LONG     := $(wildcard tests/long/test_*.py tests/long/*/test_*.py)
 
+# The tests start many processes; each would compile the project anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 export SIGNOFF_WORKFLOWS ?= examples.errands:errands,examples.publishing:publishing,examples.payments:payments
 
 .PHONY: help run test test-long lint format lock openapi bench clean

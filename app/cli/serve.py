@@ -10,7 +10,7 @@ import typer
 import uvicorn
 
 from app.api import Limits
-from app.cli.process import on_stop, run
+from app.cli.process import on_stop, run, settle
 from app.errors import SignoffError
 from app.lifecycle.site import Site
 from app.main import Role, application, configure_logging, running, tokens_of
@@ -68,6 +68,7 @@ async def _serve(settings: Settings, role: Role, listening: socket.socket) -> No
         server = _Server(config)
         on_stop(lambda: _drain(server, stopping))
         typer.echo(_welcome(site, role, [each.name for each in site.catalog.latest]))
+        settle()
         await server.serve(sockets=[listening])
 
 

@@ -4,7 +4,7 @@ import asyncio
 
 import typer
 
-from app.cli.process import on_stop, run
+from app.cli.process import on_stop, run, settle
 from app.main import Role, configure_logging, running
 from app.settings import Settings
 
@@ -23,5 +23,6 @@ async def _work(settings: Settings) -> None:
     stopping = asyncio.Event()
     on_stop(stopping.set)
     async with running(settings, Role(), stopping) as site:
+        settle()
         typer.echo(f"Working as {site.hands.worker}.")
         await stopping.wait()
