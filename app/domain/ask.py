@@ -24,6 +24,11 @@ class Policy:
     allow_requester: bool = False
 
     @property
+    def is_plain(self) -> bool:
+        """Whether one decision of anybody who may decide settles it, whenever it comes."""
+        return self.expires_after is None and self.quorum == 1 and not self.approvers
+
+    @property
     def remind_after(self) -> timedelta | None:
         """How long after the opening a reminder is due, if there is to be one."""
         return _from_opening(self.expires_after, self.remind_before)

@@ -2,30 +2,34 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import cast
 
 from app.domain.facts import Facts, RunEnd
-from app.domain.ids import CallId
+from app.domain.ids import CallId, PauseId
 from app.domain.json import Json
 from app.domain.pause import Answer, Ask
 from app.domain.run import Lease, RunError, RunRef, RunStatus
+from app.domain.step import StepStatus
 from app.engine.drive import Cancelled, Ended, Failed, LineStart, Outcome, Waiting
 from app.engine.journal import Journal
 from app.engine.program import Program
 from app.errors import SignoffError
 from app.lifecycle.hands import Work
+from app.lifecycle.parked import Parked
 from app.lifecycle.site import Site, settled_hint
 from app.storage import progress, runs
 from app.storage.checkpoints import RunCheckpointer
 from app.storage.database import StoreUnavailable
+from app.storage.pauses import PauseRow
 from app.storage.progress import Addressees, Leavings, Wrote
 from app.storage.runs import LeaseLost, Loaded
 from app.storage.sealing import KeyAbsent
 from app.watching import logs
-from app.watching.traces import Span
+from app.watching.traces import Carrier, Span
 from app.watching.watch import Watch, watched_by
 
 log = logging.getLogger(__name__)
@@ -45,7 +49,9 @@ async def advance(site: Site, work: Work) -> None:
     )
     try:
         with traced as span:
-            await _Advance.of(site, work, await _load(site, work), span).until_settled()
+            program = site.catalog.of(work.fingerprint, workflow=work.workflow)
+            loaded = work.loaded or await _load(site, run, program)
+            await _Advance.of(site, work, program, loaded, span).until_settled()
     except LeaseLost:
         site.metrics.lease_lost()
         log.warning("lease lost", extra={"fence": work.lease.fence})
@@ -58,25 +64,7 @@ async def advance(site: Site, work: Work) -> None:
             site.tell_others(settled_hint(run.run_id))
 
 
-async def _load(site: Site, work: Work) -> Loaded:
-    if (fresh := work.fresh) is None:
-        program = site.catalog.of(work.fingerprint, workflow=work.workflow)
-        return await _load_again(site, work.lease.run, program)
-    return Loaded(
-        input=fresh.input,
-        metadata=fresh.metadata,
-        requested_by=fresh.requested_by,
-        has_callback=fresh.has_callback,
-        decisions=0,
-        history=fresh.history,
-        answers={},
-        open=frozenset(),
-        step_results={},
-        outputs={},
-    )
-
-
-async def _load_again(site: Site, run: RunRef, program: Program) -> Loaded:
+async def _load(site: Site, run: RunRef, program: Program) -> Loaded:
     workflow = program.workflow
     return await runs.load(
         site.database, run, history=workflow.history, has_budget=workflow.budget is not None
@@ -95,15 +83,17 @@ class _Advance:
     journal: Journal
     addressees: Addressees
     span: Span
+    trace: Carrier | None
     opened: bool = False
     """Whether pauses were opened while the run went on."""
     kept_results: bool = False
     """Whether a step's result was stored."""
+    kept_outputs: bool = False
+    """Whether a step's output was stored."""
 
     @classmethod
-    def of(cls, site: Site, work: Work, loaded: Loaded, span: Span) -> "_Advance":
+    def of(cls, site: Site, work: Work, program: Program, loaded: Loaded, span: Span) -> "_Advance":
         run = work.lease.run
-        program = site.catalog.of(work.fingerprint, workflow=work.workflow)
         saver = RunCheckpointer(
             thread_id=run.thread_id,
             run_id=run.run_id,
@@ -130,6 +120,7 @@ class _Advance:
                 channels=site.catalog.told_by(program), callback=loaded.has_callback
             ),
             span=span,
+            trace=work.trace,
         )
         saver.on_writes = advance._save_while_others_run
         return advance
@@ -139,7 +130,7 @@ class _Advance:
         try:
             outcome = await self._drive()
             while await self._settle(outcome) is Wrote.DECIDED_MEANWHILE:
-                self.loaded = await _load_again(self.site, self.lease.run, self.program)
+                self.loaded = await _load(self.site, self.lease.run, self.program)
                 outcome = await self._drive()
         except asyncio.CancelledError:
             await self._give_back()
@@ -224,6 +215,7 @@ class _Advance:
     def _written(self, facts: Facts, asks: Sequence[Ask] = ()) -> None:
         """Counts what was written."""
         self.site.metrics.spent(self.program.name, facts.ledger)
+        self.kept_outputs |= any(step.status is StepStatus.COMPLETED for step in facts.steps)
         for ask in (*asks, *facts.settled):
             self.site.metrics.pause_opened(self.program.name, ask.kind)
             self.span.asked(ask.kind)
@@ -233,7 +225,7 @@ class _Advance:
 
     async def _park(self, asks: Sequence[Ask]) -> Wrote:
         facts, unsaved = self.journal.take(), self.saver.take()
-        wrote = await progress.park(
+        written = await progress.park(
             self.site.database,
             self.lease,
             facts,
@@ -242,14 +234,46 @@ class _Advance:
             asks=asks,
             seen=self.loaded.decisions,
         )
-        if wrote is Wrote.DONE:
+        if written.wrote is Wrote.DONE:
             self.saver.saved(unsaved)
             self._tell()
             self._written(facts, asks)
+            self._remember(asks, written.opened)
             self.span.settled(RunStatus.PAUSED)
         else:
             self.journal.put_back(facts)
-        return wrote
+        return written.wrote
+
+    def _remember(self, asks: Sequence[Ask], opened: Sequence[PauseId]) -> None:
+        """Keeps the run at hand for a decision that comes here, where it waits at one plain question."""
+        loaded = self.loaded
+        others = self.opened or loaded.open
+        more = self.kept_results or loaded.step_results or self.kept_outputs or loaded.outputs
+        if len(asks) != 1 or len(opened) != 1 or others or more or self.program.workflow.budget:
+            return
+        ask, run = asks[0], self.lease.run
+        if ask.interrupt_id is None or not ask.policy.is_plain:
+            return
+        checkpoints, writes = self.saver.kept
+        pause = PauseRow.opened(
+            opened[0],
+            run,
+            ask,
+            workflow=self.program.name,
+            fingerprint=self.program.fingerprint,
+            requested_by=loaded.requested_by,
+            has_callback=loaded.has_callback,
+            trace=self.trace,
+        )
+        self.site.parked.keep(
+            Parked(
+                pause=pause,
+                interrupt_id=ask.interrupt_id,
+                fence=self.lease.fence,
+                loaded=replace(loaded, checkpoints=checkpoints, writes=writes),
+                opened_at=time.monotonic(),
+            )
+        )
 
     async def open(self, asks: Sequence[Ask]) -> None:
         """Opens pauses, if any, while the run goes on, with everything that is unwritten."""

@@ -6,9 +6,9 @@ from functools import partial
 
 from app.domain.audit import Actor
 from app.domain.decision import InvalidDecision, Parsed, parse
-from app.domain.ids import PauseId, RunId, ThreadId
+from app.domain.ids import PauseId, RunId, TenantId, ThreadId
 from app.domain.json import Json, check_json
-from app.domain.pause import PauseKind, PauseLevel, PauseStatus, Settled
+from app.domain.pause import Answer, PauseKind, PauseLevel, PauseStatus, Settled
 from app.domain.principal import NOBODY, Origin, Principal
 from app.domain.run import RunRef
 from app.engine.program import OpenPause
@@ -94,11 +94,11 @@ async def decide(
     """
     if row := await earlier(site.database, principal.tenant, key):
         return _replayed(principal, request, row.resource)
-    pause = await pauses.read(site.database, principal.tenant, request.thread_id, request.pause_id)
-    if pause is None:
-        raise PauseNotFound("There is no such pause in this thread.", pause_id=request.pause_id)
+    thread_id, pause_id = request.thread_id, request.pause_id
+    pause = site.parked.pause(principal.tenant, thread_id, pause_id)
+    pause = pause or await _read(site, principal.tenant, thread_id, pause_id)
     try:
-        settled = await _settle(site, principal, pause, request)
+        settled = await _settle_as_it_is(site, principal, pause, request)
         return await take(site, pause, settled, key=key, origin=principal.origin)
     except (KeyTaken, SignoffError) as error:
         # The same request may have come twice at once: then the other one is what closed the pause.
@@ -115,6 +115,26 @@ async def decide(
 def _replayed(principal: Principal, request: DecideRequest, run_id: str | None) -> Accepted:
     run = RunRef(tenant=principal.tenant, thread_id=request.thread_id, run_id=RunId(run_id or ""))
     return Accepted(run=run, is_replay=True)
+
+
+async def _read(site: Site, tenant: TenantId, thread_id: ThreadId, pause_id: PauseId) -> PauseRow:
+    pause = await pauses.read(site.database, tenant, thread_id, pause_id)
+    if pause is None:
+        raise PauseNotFound("There is no such pause in this thread.", pause_id=pause_id)
+    return pause
+
+
+async def _settle_as_it_is(
+    site: Site, principal: Principal, pause: PauseRow, request: DecideRequest
+) -> Settled:
+    """The same; whether a pause that was remembered is closed by now is a reason that goes before any other."""
+    try:
+        return await _settle(site, principal, pause, request)
+    except SignoffError:
+        if site.parked.forget(pause.id):
+            run = pause.run
+            refuse_closed(await _read(site, run.tenant, run.thread_id, pause.id))
+        raise
 
 
 async def _settle(
@@ -224,7 +244,7 @@ async def _take(
         if decided is None:
             raise PauseExpired("This pause's deadline was moved again.", pause_id=pause.id)
         if decided.has_settled:
-            _go_on(site, pause, decided, slot)
+            _go_on(site, pause, decided, slot, settled.answer)
             site.happened(pause.run)
             _note(site, pause, settled)
     if told and decided.has_settled:
@@ -251,12 +271,18 @@ def addressees(site: Site, pause: PauseRow, *channels: str | None) -> list[str |
     return [*named, None] if pause.has_callback else [*named]
 
 
-def _go_on(site: Site, pause: PauseRow, decided: Decided, slot: Slot | None) -> None:
+def _go_on(
+    site: Site, pause: PauseRow, decided: Decided, slot: Slot | None, answer: Answer
+) -> None:
     if slot and decided.lease:
+        loaded = site.parked.woken(
+            pause.id, answer, lease=decided.lease, decisions=decided.decisions
+        )
         work = Work(
             lease=decided.lease,
             fingerprint=pause.fingerprint,
             workflow=pause.workflow,
+            loaded=loaded,
             trace=pause.trace,
         )
         slot.use(work)
@@ -269,8 +295,7 @@ def _go_on(site: Site, pause: PauseRow, decided: Decided, slot: Slot | None) -> 
 
 async def _refuse_lost(site: Site, pause: PauseRow, by: str) -> None:
     """Raises why a pause that was open when it was read could not be decided, if that is so still."""
-    now = await pauses.read(site.database, pause.run.tenant, pause.run.thread_id, pause.id)
-    if now is None:
-        raise PauseNotFound("There is no such pause in this thread.", pause_id=pause.id)
+    site.parked.forget(pause.id)
+    now = await _read(site, pause.run.tenant, pause.run.thread_id, pause.id)
     refuse_closed(now)
     refuse_second_vote(now, by)

@@ -11,22 +11,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from app.domain.ids import RunId
-from app.domain.json import Json
-from app.domain.message import Message
 from app.domain.run import Lease
+from app.storage.runs import Loaded
 from app.watching.backlog import SlotUse
 from app.watching.traces import Carrier
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fresh:
-    """What an advance needs of a run that was just written: nothing has to be read for it."""
-
-    input: Json
-    metadata: dict[str, Json]
-    requested_by: str | None
-    has_callback: bool
-    history: dict[str, list[Message]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +24,8 @@ class Work:
     lease: Lease
     fingerprint: str
     workflow: str
-    fresh: Fresh | None = None
+    loaded: Loaded | None = None
+    """Everything about the run, where it was written here a moment ago: nothing has to be read for it."""
     trace: Carrier | None = None
     from_queue: bool = False
     """Whether callers of another process may wait for it."""

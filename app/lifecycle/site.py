@@ -11,6 +11,7 @@ from app.lifecycle.catalog import Catalog
 from app.lifecycle.following import Followers
 from app.lifecycle.hands import Hands
 from app.lifecycle.last_look import LastLook
+from app.lifecycle.parked import ParkedRuns
 from app.lifecycle.refusals import Refusals
 from app.lifecycle.replies import Replies
 from app.lifecycle.waiting import Waiters
@@ -40,6 +41,7 @@ class Site:
     metrics: Metrics = field(default_factory=Metrics)
     traces: Traces = field(default_factory=Traces)
     last_look: LastLook = field(default_factory=LastLook)
+    parked: ParkedRuns = field(default_factory=ParkedRuns)
     replies: Replies = field(default_factory=Replies)
     refusals: Refusals = field(default_factory=Refusals)
     waiters: Waiters = field(default_factory=Waiters)

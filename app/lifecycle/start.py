@@ -12,12 +12,12 @@ from app.domain.run import RunRef, RunStatus
 from app.engine.program import CheckedInput, Program
 from app.errors import Conflict, NotFound
 from app.lifecycle.callback import host_of
-from app.lifecycle.hands import Fresh, Work
+from app.lifecycle.hands import Work
 from app.lifecycle.keys import earlier
 from app.lifecycle.site import READY, Site
 from app.storage import reads, runs, threads
 from app.storage.database import Store
-from app.storage.runs import Key, KeyTaken, NewRun, Started
+from app.storage.runs import Key, KeyTaken, Loaded, NewRun, Started
 
 
 class ThreadNotFound(NotFound):
@@ -108,7 +108,7 @@ async def _start(
         started = await _write(site, new, worker, key, request)
         site.metrics.run_started(program.name)
         if slot and started.lease:
-            fresh = Fresh(
+            loaded = Loaded(
                 input=new.input,
                 metadata=request.metadata,
                 requested_by=new.requested_by,
@@ -120,7 +120,7 @@ async def _start(
                     lease=started.lease,
                     fingerprint=program.fingerprint,
                     workflow=program.name,
-                    fresh=fresh,
+                    loaded=loaded,
                     trace=new.trace,
                 )
             )

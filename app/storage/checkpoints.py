@@ -658,6 +658,13 @@ class RunCheckpointer(_AsyncSaver):
         self._written = max(self._written, unsaved.upto)
         self._gone = {place: at for place, at in self._gone.items() if at > unsaved.upto}
 
+    @property
+    def kept(self) -> tuple[tuple[CheckpointRow, ...], tuple[WriteRow, ...]]:
+        """What Postgres has of the run once everything is saved, to begin with another time."""
+        newest = self._newest.values()
+        writes = tuple(row for each in newest for _, row in each.writes.values())
+        return tuple(each.row for each in newest), writes
+
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """The newest checkpoint of the line and namespace; an older one is not there any more."""
         address = self._mine(config)

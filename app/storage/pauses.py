@@ -10,7 +10,7 @@ import asyncpg
 from app.domain.audit import Actor, data_text
 from app.domain.ids import PauseId, RunId, TenantId, ThreadId, new_delivery_id
 from app.domain.json import Json
-from app.domain.pause import Settled
+from app.domain.pause import Ask, PauseStatus, Settled
 from app.domain.principal import Origin
 from app.domain.run import Lease, RunRef
 from app.storage.audit import ONE_SEEN, one_entry
@@ -45,6 +45,41 @@ class PauseRow:
     has_callback: bool
     trace: Carrier | None
 
+    @classmethod
+    def opened(
+        cls,
+        pause_id: PauseId,
+        run: RunRef,
+        ask: Ask,
+        *,
+        workflow: str,
+        fingerprint: str,
+        requested_by: str | None,
+        has_callback: bool,
+        trace: Carrier | None,
+    ) -> "PauseRow":
+        """The row of an ask without a deadline, as reading it a moment after it was opened would give it."""
+        return cls(
+            id=pause_id,
+            run=run,
+            kind=ask.kind,
+            level=ask.level,
+            status=PauseStatus.OPEN,
+            shown=ask.shown,
+            secret=ask.secret,
+            policy=ask.policy.as_json(),
+            digest=ask.digest,
+            expires_at=None,
+            is_late=False,
+            age=0.0,
+            votes=[],
+            workflow=workflow,
+            fingerprint=fingerprint,
+            requested_by=requested_by,
+            has_callback=has_callback,
+            trace=trace,
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Decided:
@@ -57,6 +92,8 @@ class Decided:
     has_settled: bool
     lease: Lease | None
     is_running: bool
+    decisions: int
+    """Of the thread, with this one."""
 
 
 IS_LATE = "coalesce(p.expires_at <= clock_timestamp() and p.policy->>'on_expire' <> 'wait', false)"
@@ -132,7 +169,7 @@ with lk as materialized (
       {ONE_SEEN},
       event_sequence = t.event_sequence + pause.settles::int + pause.wakes::int
   from pause, lk, linked where t.id = lk.id and t.tenant = lk.tenant
-  returning t.active_run_id, t.active_status, t.fence
+  returning t.active_run_id, t.active_status, t.fence, t.decisions
 ), run as (
   update runs r set status = seat.active_status
   from seat, pause where r.thread_id = $1 and r.id = seat.active_run_id and pause.wakes
@@ -157,7 +194,8 @@ with lk as materialized (
   insert into idempotency_keys (tenant, key, request, thread_id, resource)
   select $2, $13, $14, $1, pause.run_id from pause where $13::text is not null
 )
-select seat.active_run_id, seat.active_status, seat.fence, pause.settles, pause.wakes from seat, pause
+select seat.active_run_id, seat.active_status, seat.fence, seat.decisions, pause.settles, pause.wakes
+from seat, pause
 """
 
 
@@ -267,6 +305,7 @@ def _decided(row: Row, run: RunRef, worker: str | None) -> Decided:
         has_settled=row["settles"],
         lease=lease,
         is_running=row["active_status"] == "running",
+        decisions=row["decisions"],
     )
 
 

@@ -56,6 +56,14 @@ class Wrote(Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Written:
+    """What became of a write, and the pauses that it opened."""
+
+    wrote: Wrote
+    opened: Sequence[PauseId]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Addressees:
     """Who hears of a run: the channels that have to be told, and whether the run has a callback."""
 
@@ -86,7 +94,7 @@ async def park(
     *,
     asks: Sequence[Ask],
     seen: int,
-) -> Wrote:
+) -> Written:
     """Opens the pauses and gives the run up as paused, unless a decision came that is not among `seen`."""
     last = [Event(type=EventType.RUN_PAUSED)]
     document = _document(database.vault, lease, facts, addressees, asks=asks, last=last)
@@ -162,7 +170,7 @@ async def _write(
     seen: int | None,
     unsaved: Unsaved | None,
     extra: frozenset[str] = frozenset(),
-) -> Wrote:
+) -> Written:
     run = lease.run
     parts = extra | {part for part, listed in document.items() if listed}
     if unsaved:
@@ -180,9 +188,10 @@ async def _write(
     )
     if row is None or not row["held"]:
         raise LeaseLost(run.run_id)
-    if document["pauses"] and row["opened"]:
-        log.info("pauses opened", extra={"pause_ids": row["opened"]})
-    return Wrote.DONE if row["done"] else Wrote.DECIDED_MEANWHILE
+    opened: list[PauseId] = (row["opened"] or []) if document["pauses"] else []
+    if opened:
+        log.info("pauses opened", extra={"pause_ids": opened})
+    return Written(wrote=Wrote.DONE if row["done"] else Wrote.DECIDED_MEANWHILE, opened=opened)
 
 
 def _document(

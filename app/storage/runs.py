@@ -1,7 +1,7 @@
 """Runs: start, claim, keep, give back, cancel, load."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
@@ -288,12 +288,14 @@ class Loaded:
     metadata: dict[str, Json]
     requested_by: str | None
     has_callback: bool
-    decisions: int
+    decisions: int = 0
     history: dict[str, list[Message]]
-    answers: dict[str, Answer]
-    open: frozenset[str]
-    step_results: dict[tuple[CallId, str], Json]
-    outputs: dict[str, Json]
+    answers: dict[str, Answer] = field(default_factory=dict[str, Answer])
+    open: frozenset[str] = frozenset()
+    step_results: dict[tuple[CallId, str], Json] = field(
+        default_factory=dict[tuple[CallId, str], Json]
+    )
+    outputs: dict[str, Json] = field(default_factory=dict[str, Json])
     spent: Spent = NOTHING_SPENT
     checkpoints: tuple[CheckpointRow, ...] = ()
     writes: tuple[WriteRow, ...] = ()
