@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncGenerator, Coroutine, Generator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from importlib.metadata import version
 from pathlib import Path
 
@@ -371,7 +372,12 @@ class _Watched(uvicorn.Server):
 async def _work(
     site: Site, settings: Settings, stopping: asyncio.Event, ending: AsyncExitStack
 ) -> None:
-    worker = Worker(site, drain_seconds=settings.drain_seconds)
+    days = settings.retention_days
+    worker = Worker(
+        site,
+        drain_seconds=settings.drain_seconds,
+        forgets_after=timedelta(days=days) if days else None,
+    )
     task = asyncio.create_task(worker.run(stopping), name="worker")
 
     async def stop() -> None:

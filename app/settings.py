@@ -104,6 +104,8 @@ class Settings(BaseSettings):
 
     lease_seconds: float = Field(default=10.0, ge=1.0, le=3600.0)
     drain_seconds: float = Field(default=30.0, ge=0.0, le=3600.0)
+    retention_days: int | None = Field(default=None, ge=1, le=36_500)
+    """After which events and notices of ended runs are deleted, and idempotency keys; none: never."""
     worker_concurrency: int = Field(default=32, ge=1, le=10_000)
     max_body_bytes: int = Field(default=1024 * 1024, ge=1024)
     max_header_bytes: int = Field(default=64 * 1024, ge=1024)

@@ -10,12 +10,14 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from datetime import timedelta
 
 from app.errors import SignoffError
 from app.lifecycle import claim
 from app.lifecycle.advance import advance
 from app.lifecycle.deliver import Post
 from app.lifecycle.expire import expire_due
+from app.lifecycle.forget import forget_old
 from app.lifecycle.hands import Work
 from app.lifecycle.read import why_not_ready
 from app.lifecycle.remind import warn_due
@@ -26,14 +28,24 @@ log = logging.getLogger(__name__)
 LOOK_EVERY = 0.5
 """Seconds between two looks at what is due."""
 
+FORGET_EVERY = 600.0
+"""Seconds between two looks at what is old."""
+
+BREATHER = 0.1
+"""Seconds between two statements that delete what is old, so that others have their turn."""
+
 
 class Worker:
-    """Advances runs, sends notices, reminds, and closes what is overdue, until it is told to drain."""
+    """Advances runs, sends notices, reminds, closes what is overdue, and forgets, until it is told to drain."""
 
-    def __init__(self, site: Site, *, drain_seconds: float) -> None:
+    def __init__(
+        self, site: Site, *, drain_seconds: float, forgets_after: timedelta | None = None
+    ) -> None:
+        """`forgets_after` None: nothing is ever deleted by itself."""
         self._site = site
         self._post = Post(site)
         self._drain_seconds = drain_seconds
+        self._forgets_after = forgets_after
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Works until `stopping` is set, then drains. Loops that break are started again."""
@@ -51,6 +63,7 @@ class Worker:
                 self._deliver,
                 self._expire,
                 self._warn,
+                self._forget,
             )
         ]
         try:
@@ -140,6 +153,11 @@ class Worker:
     async def _warn(self) -> None:
         if not await warn_due(self._site):
             await asyncio.sleep(LOOK_EVERY)
+
+    async def _forget(self) -> None:
+        after = self._forgets_after
+        has_more = after is not None and await forget_old(self._site, after=after)
+        await asyncio.sleep(BREATHER if has_more else FORGET_EVERY)
 
 
 async def _advanced(site: Site, work: Work) -> None:

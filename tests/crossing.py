@@ -3,15 +3,17 @@
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from tests.history import Freeze
 from tests.service import Api, Json, Served, path_of, processes
 from tests.wire import Point, Wire, wire_to
 
@@ -30,12 +32,13 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where the services are, and what they share."""
+    """Where the services are, and what they share; `freezes` has those that were frozen."""
 
     folder: Path
     database_url: str
     workflows: str
     environment: dict[str, str]
+    freezes: list[Freeze] = field(default_factory=list[Freeze])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,26 +68,31 @@ async def cross(
             async with doomed.api() as api:
                 caller = Caller(name, api, survivor, wire.reached)
                 run = await caller.travel("crossings")
-            await _wake(wire, doomed, fate)
+            if fate is Fate.FROZEN and wire.reached.is_set():
+                since = await striking
+                place.freezes.append(Freeze(pid=doomed.pid, since=since, until=time.time()))
+                await _wake(wire, doomed)
             striking.cancel()
             return Crossing(run=run, seen=tuple(wire.seen), is_struck=wire.reached.is_set())
 
 
-async def _strike(wire: Wire, doomed: Served, fate: Fate) -> None:
+async def _strike(wire: Wire, doomed: Served, fate: Fate) -> float:
+    """Strikes at the moment, and says when that was."""
     await wire.reached.wait()
+    now = time.time()
     if fate is Fate.KILLED:
         doomed.kill()
         wire.release()
     else:
         os.kill(doomed.pid, signal.SIGSTOP)
+    return now
 
 
-async def _wake(wire: Wire, doomed: Served, fate: Fate) -> None:
+async def _wake(wire: Wire, doomed: Served) -> None:
     """Lets a frozen service go on, with all that it was about to do, for longer than its leases."""
-    if fate is Fate.FROZEN and wire.reached.is_set():
-        wire.release()
-        os.kill(doomed.pid, signal.SIGCONT)
-        await asyncio.sleep(LEASE + 0.5)
+    wire.release()
+    os.kill(doomed.pid, signal.SIGCONT)
+    await asyncio.sleep(LEASE + 0.5)
 
 
 class Caller:

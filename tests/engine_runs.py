@@ -1,12 +1,14 @@
 """Drives a workflow as the lifecycle does, on LangGraph's own saver in memory, and keeps what came of it."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.checkpoint.serde.types import ERROR
 
 from app.authoring import Agent, Channel, ModelRequest, Reply, ScriptedModel, Tool, Workflow
 from app.domain.decision import Action, Decision, Value, Verdict
@@ -54,10 +56,22 @@ def script(first: Reply, *more: Reply) -> ScriptedModel:
 
 
 class Store(InMemorySaver):
-    """The saver of the tests: it loads plain data and nothing else."""
+    """The saver of the tests: it loads plain data and nothing else, and says which tasks have ended."""
 
     def __init__(self) -> None:
         super().__init__(serde=JsonPlusSerializer(allowed_msgpack_modules=None))
+        self.on_writes: Callable[[str], Awaitable[None]] | None = None
+
+    async def aput_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        await super().aput_writes(config, writes, task_id, task_path)
+        if self.on_writes is not None and all(channel != ERROR for channel, _ in writes):
+            await self.on_writes(task_id)
 
 
 class EngineRun:
@@ -85,6 +99,7 @@ class EngineRun:
         """Drives it until it asks or ends, as a fresh worker would: nothing but what is stored is known."""
         journal = Journal(self._write, spent=self.spent)
         self.journal = journal
+        self.saver.on_writes = self._task_ended
         start = LineStart(
             run=self.run,
             input=self.input,
@@ -96,9 +111,11 @@ class EngineRun:
             **self.start,
         )
         self.outcome = await self.program.drive(start, saver=self.saver, journal=journal, desk=self)
-        self._keep(journal.take())
         if isinstance(self.outcome, Waiting):
+            self._keep(journal.take())
             await self.open(self.outcome.asks)
+        else:
+            self._keep(journal.take_all())
         return self
 
     async def open(self, asks: Sequence[Ask]) -> None:
@@ -236,6 +253,9 @@ class EngineRun:
     def said(self) -> Sequence[Message]:
         """What was said in the run; the workflow must keep history."""
         return self.ended.history[0].messages
+
+    async def _task_ended(self, task: str) -> None:
+        self.journal.kept(task)
 
     async def _write(self) -> None:
         self.before_write()

@@ -39,6 +39,7 @@ async def site_over(
     is_open: bool = True,
     tracer: Tracer | None = None,
     vault: Vault = PLAIN,
+    to: type[Database] = Database,
 ) -> AsyncGenerator[Site]:
     """A process of the service without its API; without a worker it only takes requests."""
     programs = [Program(each) for each in workflows]
@@ -48,7 +49,7 @@ async def site_over(
         for channel in each.channels
         if isinstance(channel, HttpCallbackChannel)
     )
-    database = await Database.connect(database_url, vault=vault)
+    database = await to.connect(database_url, vault=vault)
     client = guarded_client(AddressGuard(resolver=SystemResolver(), allowed=LOOPBACK))
     site = Site(
         database=database,

@@ -1,4 +1,4 @@
-"""Takes one guard after the other out of a copy of the service, and has the crash suite find it missing.
+"""Takes one guard after the other out of a copy of the service, and has the tests find it missing.
 
 `python -m tests.without_guards [name …]`. Nothing here is changed; a copy is made for each.
 """
@@ -12,7 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[1]
-SUITES = ("tests/long/test_crash_points.py", "tests/long/test_crashes_at_random.py")
+SUITES = (
+    "tests/integration/test_fences.py",
+    "tests/integration/test_what_is_kept.py",
+    "tests/long/test_crash_points.py",
+    "tests/long/test_crashes_at_random.py",
+)
 COPIED = ("app", "tests", "migrations", "examples", "bench", "pyproject.toml")
 
 

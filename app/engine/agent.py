@@ -46,7 +46,15 @@ from app.engine.calls import (
     to_run,
     with_outcomes,
 )
-from app.engine.drive import Drive, LineFailed, expired, model_failed, over_budget, step_outside
+from app.engine.drive import (
+    Drive,
+    LineFailed,
+    drive_of,
+    expired,
+    model_failed,
+    over_budget,
+    step_outside,
+)
 from app.engine.faults import printable, reason_of
 from app.engine.guarding import failing
 from app.engine.hearing import Hearing, hearing
@@ -83,13 +91,13 @@ def agent_graph(
     )
 
     async def ask_model(state: AgentState, runtime: Runtime[Drive]) -> Next:
-        return await agent.at(state.get("handed")).model(state, runtime.context)
+        return await agent.at(state.get("handed")).model(state, drive_of(runtime))
 
     async def ask_people(state: AgentState, runtime: Runtime[Drive]) -> Next:
-        return await agent.at(state.get("handed")).pause(state, runtime.context)
+        return await agent.at(state.get("handed")).pause(state, drive_of(runtime))
 
     async def run_tool(state: SentCall, runtime: Runtime[Drive]) -> dict[str, Json]:
-        return await agent.at(state["handed"]).tool(state, runtime.context)
+        return await agent.at(state["handed"]).tool(state, drive_of(runtime))
 
     graph = StateGraph(AgentState, context_schema=Drive, input_schema=Work, output_schema=Answered)
     graph.add_node("model", ask_model, destinations=("model", "pause", "tool"))
@@ -160,7 +168,7 @@ class _Agent:
         step_outside()
         calls = with_outcomes(self._seat, state.get("calls", []), state.get("outcomes", {}))
         if any(call["place"] in drive.ran for call in calls):
-            drive.journal.keep()
+            drive.journal.write_soon()
         if any(call.get("unchecked") for call in calls):
             return await self._checked(calls, state, drive)
         if to_run(calls):
@@ -458,7 +466,7 @@ class _Agent:
         booking.call_started(drive, self._seat, call)
         costs: dict[str, Decimal] = {}
         if drive.is_followed:
-            drive.journal.keep()  # so that it is told before the call has ended
+            drive.journal.write_soon()  # so that it is told before the call has ended
         drive.journal.in_flight += 1
         try:
             await drive.journal.barrier()

@@ -11,7 +11,7 @@ from app.authoring.shape import dump, load
 from app.authoring.step import ConditionNode, LoopNode, ParallelNode, RouterNode, WorkflowNode
 from app.domain.json import Json
 from app.domain.pause import Answer
-from app.engine.drive import Drive, Fork, LineCancelled
+from app.engine.drive import Drive, Fork, LineCancelled, drive_of
 from app.engine.faults import reason_of
 from app.engine.frames import Frame, changed, frame_of, remarked
 from app.engine.routing import ModelChoice
@@ -34,7 +34,7 @@ class WorkflowStepping(Stepping):
 
     async def begin(self, state: LineState, runtime: Runtime[Drive]) -> Next:
         """Reads the input."""
-        drive = runtime.context
+        drive = drive_of(runtime)
         value = dump(self.node.input, self.fits(state.get("value"), state, drive))
         first = self.first
         return Command(goto=first, update={"value": value})
@@ -55,7 +55,7 @@ class ConditionStepping(Stepping):
 
     async def branch(self, state: LineState, runtime: Runtime[Drive]) -> Next:
         """Looks at the value in hand; without a look, whoever let it begin has decided."""
-        drive = runtime.context
+        drive = drive_of(runtime)
         drive.check()
         when = cast("ConditionNode", self.node).when
         if frame_of(state.get("frames", {}), self.path).get("was_turned_down"):
@@ -98,7 +98,7 @@ class RouterStepping(Stepping):
 
     async def select(self, state: LineState, runtime: Runtime[Drive]) -> Next:
         """Finds out which way: by a function, by a person, by a model."""
-        drive = runtime.context
+        drive = drive_of(runtime)
         drive.check()
         node = cast("RouterNode", self.node)
         match node.select:
@@ -156,7 +156,7 @@ class LoopStepping(InnerStepping):
 
     async def turn(self, state: LineState, runtime: Runtime[Drive]) -> Next:
         """After an iteration: is it the last one?"""
-        drive, node = runtime.context, cast("LoopNode", self.node)
+        drive, node = drive_of(runtime), cast("LoopNode", self.node)
         drive.check()
         if node.until is not None:
             typed = load(node.until.input, state.get("value"))
@@ -172,7 +172,7 @@ class LoopStepping(InnerStepping):
 
     async def each(self, state: LineState, runtime: Runtime[Drive]) -> Next:
         """Asks about an iteration's output: it is accepted, or the next one begins with the feedback."""
-        drive, node = runtime.context, cast("LoopNode", self.node)
+        drive, node = drive_of(runtime), cast("LoopNode", self.node)
         drive.check()
         review = node.after_each
         if review is None:
@@ -204,7 +204,7 @@ class ParallelStepping(Stepping):
 
     async def fork(self, state: LineState, runtime: Runtime[Drive]) -> Next:
         """Stops the line; whoever drives it runs the branches and comes back with their outputs."""
-        drive = runtime.context
+        drive = drive_of(runtime)
         drive.check()
         node = cast("ParallelNode", self.node)
         place = self.at_now(state.get("frames", {}), drive)

@@ -8,6 +8,7 @@ from time import monotonic
 from typing import TypeAlias
 
 from langchain_core.runnables.config import var_child_runnable_config
+from langgraph.runtime import Runtime
 
 from app.domain.facts import HistoryEntry
 from app.domain.ids import CallId
@@ -16,7 +17,7 @@ from app.domain.message import Message
 from app.domain.pause import Answer, Ask
 from app.domain.run import RunError, RunRef
 from app.engine.audience import Audience
-from app.engine.journal import Journal
+from app.engine.journal import Journal, in_task
 from app.engine.models import ModelError
 
 ROOT = "root"
@@ -251,3 +252,10 @@ class Drive:
         """Raises `Stopped` where nothing new may begin."""
         if self.halt.is_set():
             raise Stopped
+
+
+def drive_of(runtime: Runtime[Drive]) -> Drive:
+    """What a node shares with the others of its line; what it notes from here on is its task's."""
+    if runtime.execution_info is not None:
+        in_task(runtime.execution_info.task_id)
+    return runtime.context

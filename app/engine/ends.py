@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from app.authoring import BuiltWorkflow
 from app.authoring.shape import dump, load, schema_of
 from app.domain.json import Json
-from app.engine.drive import Drive, LineFailed, step_outside
+from app.engine.drive import Drive, LineFailed, drive_of, step_outside
 from app.engine.faults import reason_of
 from app.engine.guarding import checked_value, failing
 from app.engine.state import LineState
@@ -35,7 +35,7 @@ def guarded_end(
         return None
 
     async def look(state: LineState, runtime: Runtime[Drive]) -> Next:
-        drive = runtime.context
+        drive = drive_of(runtime)
         drive.check()
         step_outside()
         await drive.journal.barrier()

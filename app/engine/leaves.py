@@ -8,7 +8,7 @@ from app.authoring import FunctionStep, StepContext
 from app.authoring.shape import dump
 from app.authoring.text import text_of
 from app.domain.json import Json
-from app.engine.drive import Drive, step_outside
+from app.engine.drive import Drive, drive_of, step_outside
 from app.engine.faults import reason_of
 from app.engine.frames import Frame, frame_of
 from app.engine.outputs import Outputs
@@ -26,7 +26,7 @@ class FunctionStepping(Stepping):
 
     async def run(self, state: LineState, runtime: Runtime[Drive]) -> Next:
         """Runs the function."""
-        drive = runtime.context
+        drive = drive_of(runtime)
         drive.check()
         step_outside()
         if self.is_bare:

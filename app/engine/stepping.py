@@ -24,7 +24,7 @@ from app.domain.json import Json
 from app.domain.masking import scrub, secrets_in
 from app.domain.pause import Answer
 from app.engine import steps
-from app.engine.drive import Drive, LineCancelled, LineFailed, expired, step_outside
+from app.engine.drive import Drive, LineCancelled, LineFailed, drive_of, expired, step_outside
 from app.engine.faults import reason_of
 from app.engine.frames import Frame, changed, frame_of, left, place_of, row_of
 from app.engine.served import Schema, StepPlace
@@ -96,7 +96,7 @@ class Stepping:
 
     async def enter(self, state: LineState, runtime: Runtime[Drive]) -> Next:
         """Begins the step with the value in hand."""
-        drive = runtime.context
+        drive = drive_of(runtime)
         drive.check()
         frames = self.entered(state, drive)
         goto = self.before_label(0) if self.node.before else self.body
@@ -119,7 +119,7 @@ class Stepping:
         goto = self.body if is_last else self.before_label(index + 1)
 
         async def ask(state: LineState, runtime: Runtime[Drive]) -> Next:
-            drive, frames = runtime.context, state.get("frames", {})
+            drive, frames = drive_of(runtime), state.get("frames", {})
             drive.check()
             question = await self.gate_of(
                 gate, self.at_now(frames, drive), index, state.get("value")
@@ -159,7 +159,7 @@ class Stepping:
 
     async def done(self, state: LineState, runtime: Runtime[Drive]) -> Next:
         """Looks at what came out of the step."""
-        drive = runtime.context
+        drive = drive_of(runtime)
         if (failure := state.get("failure")) is not None:
             return self._failing(cast("dict[str, Json]", failure), state, drive)
         return self.finished(state, self._output(state, drive), drive)
@@ -173,7 +173,7 @@ class Stepping:
 
     async def review(self, state: LineState, runtime: Runtime[Drive]) -> Next:
         """Asks about the output: it stands, is put right, or is made again."""
-        drive, frames, output = runtime.context, state.get("frames", {}), state.get("value")
+        drive, frames, output = drive_of(runtime), state.get("frames", {}), state.get("value")
         drive.check()
         review = cast("Review", self.node.after)
         answer = self.asked(
@@ -204,7 +204,7 @@ class Stepping:
 
     async def failed(self, state: LineState, runtime: Runtime[Drive]) -> Next:
         """Decides, or asks, what becomes of a failure in the step."""
-        drive, failure = runtime.context, cast("dict[str, Json]", state.get("failure"))
+        drive, failure = drive_of(runtime), cast("dict[str, Json]", state.get("failure"))
         drive.check()
         frames = state.get("frames", {})
         if self.node.on_error == "skip":

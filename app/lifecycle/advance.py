@@ -122,7 +122,7 @@ class _Advance:
             span=span,
             trace=work.trace,
         )
-        saver.on_writes = advance._save_while_others_run
+        saver.on_writes = advance._task_ended
         return advance
 
     async def until_settled(self) -> None:
@@ -188,7 +188,7 @@ class _Advance:
                 _log_failure(outcome)
             case Cancelled(stop_reason=stop_reason):
                 end = RunEnd(status=RunStatus.CANCELLED, stop_reason=stop_reason)
-        facts = self.journal.take()
+        facts = self.journal.take_all()
         await progress.end(
             self.site.database,
             self.lease,
@@ -318,8 +318,9 @@ class _Advance:
         if self.addressees.channels or self.addressees.callback:
             self.site.deliveries_due.set()
 
-    async def _save_while_others_run(self) -> None:
-        """A call that has ended is kept at once where its siblings may take long."""
+    async def _task_ended(self, task: str) -> None:
+        """What it noted may be written; a call that has ended is, at once, where its siblings may take long."""
+        self.journal.kept(task)
         if self.journal.in_flight:
             await self.journal.flush()
 

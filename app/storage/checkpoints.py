@@ -39,6 +39,7 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.checkpoint.serde.types import ERROR
 
 from app.domain.ids import RunId, ThreadId
 from app.storage.database import Database, Row
@@ -614,12 +615,13 @@ class RunCheckpointer(_AsyncSaver):
         *,
         checkpoints: Iterable[CheckpointRow] = (),
         writes: Iterable[WriteRow] = (),
-        on_writes: Callable[[], Awaitable[None]] | None = None,
+        on_writes: Callable[[str], Awaitable[None]] | None = None,
         serde: SerializerProtocol | None = None,
     ) -> None:
         """Begins with what Postgres holds of the run, if anything.
 
-        `on_writes` is awaited whenever a task's result has come in, while its siblings may still run.
+        `on_writes` is awaited, with the task's id, whenever a task's result has come in, while its siblings
+        may still run; not where it was broken off.
         """
         super().__init__(serde)
         self.on_writes = on_writes
@@ -712,24 +714,28 @@ class RunCheckpointer(_AsyncSaver):
         """Takes what a task wrote, unless a newer checkpoint holds it already; results that are there stay."""
         address = self._mine(config)
         newest = self._newest.get((address.line, address.ns))
-        if newest is None or newest.row.id != address.checkpoint_id:
-            return
-        at = self._tick()
+        if newest is not None and newest.row.id == address.checkpoint_id:
+            self._add_writes(newest, writes, task_id, task_path)
+        if self.on_writes is not None and all(channel != ERROR for channel, _ in writes):
+            await self.on_writes(task_id)
+
+    def _add_writes(
+        self, newest: _Newest, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
+    ) -> None:
+        row, at = newest.row, self._tick()
         for idx, (channel, value) in _by_index(writes).items():
             if idx < 0 or (task_id, idx) not in newest.writes:
-                row = WriteRow(
-                    line=address.line,
-                    ns=address.ns,
-                    checkpoint_id=newest.row.id,
+                write = WriteRow(
+                    line=row.line,
+                    ns=row.ns,
+                    checkpoint_id=row.id,
                     task_id=task_id,
                     idx=idx,
                     task_path=task_path,
                     channel=channel,
                     body=self._pack(value),
                 )
-                newest.writes[task_id, idx] = at, row
-        if self.on_writes is not None:
-            await self.on_writes()
+                newest.writes[task_id, idx] = at, write
 
     def _mine(self, config: RunnableConfig) -> _Address:
         address = _address(config)

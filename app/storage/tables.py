@@ -129,6 +129,7 @@ runs = _table(
     _time("created_at", required=True),
     _time("started_at"),
     _time("finished_at"),
+    _time("forgotten_at"),  # since when its events and notices are gone
     PrimaryKeyConstraint("thread_id", "id"),
     ForeignKeyConstraint(["thread_id", "tenant"], ["threads.id", "threads.tenant"]),
     _one_of("status", list(RunStatus)),
@@ -137,7 +138,6 @@ runs = _table(
         "(finished_at is not null) = (status in ('completed', 'failed', 'cancelled'))",
         name="ended_has_time",
     ),
-    Index("runs_by_id", "id"),
     # At most one unfinished run a thread.
     Index(
         "runs_one_unfinished",
@@ -145,6 +145,11 @@ runs = _table(
         "tenant",
         unique=True,
         postgresql_where=text("status in ('queued', 'running', 'paused')"),
+    ),
+    Index(
+        "runs_to_forget",
+        "finished_at",
+        postgresql_where=text("finished_at is not null and forgotten_at is null"),
     ),
 )
 
@@ -308,6 +313,16 @@ audit = _table(
     PrimaryKeyConstraint("thread_id", "tenant", "thread_created_at", "sequence"),
     _one_of("action", list(AuditAction)),
     Index("audit_by_time", "tenant", "at"),
+    Index("audit_by_person", "tenant", "by", "at", postgresql_where=text("by is not null")),
+    Index(
+        "audit_by_credential",
+        "tenant",
+        "credential",
+        "at",
+        postgresql_where=text("credential is not null"),
+    ),
+    Index("audit_of_run", "run_id", postgresql_where=text("run_id is not null")),
+    Index("audit_of_pause", "pause_id", postgresql_where=text("pause_id is not null")),
 )
 
 # Where the chain of a tenant ends: of what belongs to no thread.
@@ -449,5 +464,4 @@ api_keys = _table(
     _time("revoked_at"),
     PrimaryKeyConstraint("id"),
     UniqueConstraint("digest", name="api_keys_one_a_secret"),
-    Index("api_keys_by_name", "tenant", "name"),
 )

@@ -362,7 +362,7 @@ class Worker:
             await self._load()
         return self._saver
 
-    async def _perhaps_save(self) -> None:
+    async def _perhaps_save(self, _task: str) -> None:
         if self._chance.random() < 0.3:
             await self._save()
 

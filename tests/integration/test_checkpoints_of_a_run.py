@@ -318,7 +318,8 @@ async def test_a_result_can_be_saved_as_soon_as_it_is_told() -> None:
     saver = RunCheckpointer(new_thread_id(), RUN)
     told: list[Unsaved] = []
 
-    async def take() -> None:
+    async def take(task: str) -> None:
+        assert task == "t1"
         told.append(saver.take())
 
     saver.on_writes = take
@@ -403,7 +404,7 @@ class Agent:
             name for names in written for name in names
         ]
 
-    async def _save_while_others_run(self) -> None:
+    async def _save_while_others_run(self, _task: str) -> None:
         if self._journal.in_flight:
             await self._journal.flush()
 
@@ -512,10 +513,10 @@ class Living(EngineRun):
         super().__init__(workflow)
         self.store = Store(database, self.run.run_id)
         self.saved = asyncio.Semaphore(0)
-        self.saver = saver = cast(Any, self.store.saver())
-        saver.on_writes = self._save_while_others_run
+        self.saver = cast(Any, self.store.saver())
 
-    async def _save_while_others_run(self) -> None:
+    async def _task_ended(self, task: str) -> None:
+        await super()._task_ended(task)
         if self.journal.in_flight:
             await self.journal.flush()
 

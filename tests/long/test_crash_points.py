@@ -65,7 +65,7 @@ async def test_at_every_point_a_struck_service_leaves_nothing_undone_and_nothing
             async with survivor.api() as api:
                 crossings = await _strike_everywhere(place, api, say)
                 await until_told(url, approvers.received)
-        findings = await find(url, effects, received=approvers.received)
+        findings = await find(url, effects, received=approvers.received, freezes=place.freezes)
     for each in crossings:
         if not is_whole(each.run, effects.of(each.run)):
             findings.faults.append(f"did not go to its end: {each.run['id']}")

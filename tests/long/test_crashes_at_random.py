@@ -7,6 +7,7 @@ import asyncio
 import os
 import random
 import signal
+import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -20,7 +21,7 @@ import pytest
 from app.storage.embedded import EmbeddedPostgres
 from app.storage.migrate import migrate
 from tests.crossing import ENDED, TAKEN_BEFORE, answer_to
-from tests.history import Findings, find, until_told
+from tests.history import Findings, Freeze, find, until_told
 from tests.long.conftest import Say
 from tests.postgres import QUICK
 from tests.receivers import Receiver
@@ -45,6 +46,7 @@ class Town:
     data: Path
     random: random.Random
     strikes: Counter[str] = field(default_factory=Counter[str])
+    freezes: list[Freeze] = field(default_factory=list[Freeze])
 
     async def strike(self) -> None:
         """Does one of the things that happen to processes."""
@@ -67,9 +69,11 @@ class Town:
 
     async def _freeze(self) -> None:
         frozen = self.random.choice((*self.doors, self.worker))
+        since = time.time()
         os.kill(frozen.pid, signal.SIGSTOP)
         await asyncio.sleep(LEASE + self.random.uniform(0.5, 2))
         os.kill(frozen.pid, signal.SIGCONT)
+        self.freezes.append(Freeze(pid=frozen.pid, since=since, until=time.time()))
 
     async def _restart(self) -> None:
         await self.postgres.stop()
@@ -171,7 +175,9 @@ async def test_whatever_dies_when_every_run_ends_right(tmp_path: Path, say: Say)
                 crowd = Crowd((first, second), random.Random(SEED))
                 await _live(town, crowd)
                 await until_told(town.postgres.url, approvers.received)
-            findings = await find(town.postgres.url, effects, received=approvers.received)
+            findings = await find(
+                town.postgres.url, effects, received=approvers.received, freezes=town.freezes
+            )
     _look_at_runs(findings, crowd, effects)
     findings.counts += Counter({f"times {name}": n for name, n in town.strikes.items()})
     say(f"crashes at random, seed {SEED}: {findings}")

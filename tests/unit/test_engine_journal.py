@@ -8,7 +8,7 @@ from app.domain.event import Event, EventType
 from app.domain.facts import Facts
 from app.domain.ledger import LedgerEntry, LedgerKind
 from app.domain.step import StepRecord, StepStatus
-from app.engine.journal import Journal
+from app.engine.journal import Journal, in_task
 
 EVENT = Event(type=EventType.STEP_STARTED)
 COST = LedgerEntry(place="a#0.0", kind=LedgerKind.MODEL, agent="a", name="m")
@@ -109,3 +109,58 @@ async def test_a_barrier_lets_nobody_through_who_may_do_nothing_any_more() -> No
     journal.keep()
     with pytest.raises(PermissionError):
         await journal.barrier()
+
+
+async def _in_task(journal: Journal, task: str, *, waits: asyncio.Event | None = None) -> None:
+    """Has a task begin a step and book what it cost; it goes on until it may end."""
+    in_task(task)
+    journal.note(EVENT)
+    journal.book(COST)
+    if waits is not None:
+        await waits.wait()
+
+
+async def test_what_a_task_has_done_is_held_back_until_its_checkpoint_is_there() -> None:
+    writer = Writer()
+    await asyncio.create_task(_in_task(writer.journal, "a"))
+    writer.journal.write_soon()
+    await writer.journal.barrier()
+    assert writer.written == [Facts(events=(EVENT,))]
+    writer.journal.kept("a")
+    await writer.journal.barrier()
+    assert writer.written[1:] == [Facts(ledger=(COST,))]
+
+
+async def test_a_barrier_writes_nothing_for_a_task_that_is_still_under_way() -> None:
+    writer, may_end = Writer(), asyncio.Event()
+    under_way = asyncio.create_task(_in_task(writer.journal, "a", waits=may_end))
+    await asyncio.sleep(0)
+    await writer.journal.barrier()
+    assert writer.written == []
+    may_end.set()
+    await under_way
+
+
+async def test_what_tasks_have_done_is_written_in_the_order_in_which_they_did_it() -> None:
+    def noted(type: EventType) -> Event:
+        event = Event(type=type)
+        journal.note(event)
+        return event
+
+    async def two_steps() -> list[Event]:
+        in_task("a")
+        return [noted(EventType.STEP_COMPLETED), noted(EventType.STEP_STARTED)]
+
+    journal = Writer().journal
+    first = noted(EventType.STEP_STARTED)
+    both = await asyncio.create_task(two_steps())
+    assert journal.take().events == (first,)  # what began after something that waits, waits too
+    last = noted(EventType.STEP_COMPLETED)
+    journal.kept("a")
+    assert journal.take().events == (*both, last)
+
+
+async def test_at_the_end_of_a_run_everything_is_written() -> None:
+    journal = Writer().journal
+    await asyncio.create_task(_in_task(journal, "a"))
+    assert journal.take_all() == Facts(events=(EVENT,), ledger=(COST,))

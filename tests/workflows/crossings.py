@@ -1,5 +1,6 @@
 """Workflows that cross every boundary between two writes, and leave a line for everything they do."""
 
+import secrets
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -38,6 +39,13 @@ async def look(context: ToolContext, text: str) -> str:
         return f"seen {text}"
 
     return await context.step("look", see)
+
+
+@tool
+async def jot(context: ToolContext, where: str, text: str) -> str:
+    """Writes down what was thought of, without asking anybody."""
+    note(context, f"jotted {where}", on=text)
+    return text
 
 
 @tool(channel=approvers)
@@ -80,9 +88,23 @@ def first(request: ModelRequest) -> Reply:
 
 
 def second(request: ModelRequest) -> Reply:
+    if request.turn == 0:
+        return call_tool(jot, "at the till", thought())
     text = request.messages[-1].text
     does = (enquire, pay, vote)
-    return call_tool(does[request.turn], text) if request.turn < len(does) else reply_with(text)
+    return call_tool(does[request.turn - 1], text) if request.turn <= 3 else reply_with(text)
+
+
+def third(request: ModelRequest) -> Reply:
+    pages = ("first", "second", "third")
+    if request.turn < len(pages):
+        return call_tool(jot, pages[request.turn], thought())
+    return reply_with("; ".join(each.text for each in request.messages if each.role == "tool"))
+
+
+def thought() -> str:
+    """What no model says twice."""
+    return secrets.token_hex(8)
 
 
 async def stamp(context: StepContext, text: str) -> str:
@@ -91,8 +113,12 @@ async def stamp(context: StepContext, text: str) -> str:
 
 clerk = Agent("clerk", prompt="Look and send.", model=ScriptedModel(first), tools=[look, send])
 cashier = Agent(
-    "cashier", prompt="Ask, pay, vote.", model=ScriptedModel(second), tools=[enquire, pay, vote]
+    "cashier",
+    prompt="Jot, ask, pay, vote.",
+    model=ScriptedModel(second),
+    tools=[jot, enquire, pay, vote],
 )
+scribe = Agent("scribe", prompt="Write it down.", model=ScriptedModel(third), tools=[jot])
 
 crossings = Workflow(
     "crossings",
@@ -100,15 +126,20 @@ crossings = Workflow(
     input=str,
     steps=[
         clerk,
-        Parallel("both", steps=[cashier, Step("stamp", stamp, before=Confirm("?", channel=desk))]),
+        Parallel(
+            "all",
+            steps=[cashier, scribe, Step("stamp", stamp, before=Confirm("?", channel=desk))],
+        ),
     ],
     channels=[desk, approvers],
 )
 SERVED = f"{__name__}:crossings"
+JOTTED = {f"jotted {where}" for where in ("at the till", "first", "second", "third")}
+DONE = frozenset({"looked", "sent", "heard", "paid", "agreed"} | JOTTED)
 
 
 def is_whole(run: dict[str, Any], did: Sequence[str]) -> bool:
     """Whether a run of it came to its end and did everything; what was in doubt may not have been done."""
     in_doubt = any(pause["kind"] == "unknown_outcome" for pause in run["pauses"])
-    missing = {"looked", "sent", "heard", "paid", "agreed"} - set(did)
+    missing = DONE - set(did)
     return run["status"] == "completed" and missing <= ({"paid"} if in_doubt else set[str]())

@@ -14,9 +14,10 @@ from app.authoring import ToolContext
 VARIABLE = "EFFECTS_FILE"
 
 
-def note(context: ToolContext, what: str) -> None:
-    """Writes one line, at once."""
-    line = {"what": what, "run": context.run_id, "call": context.call_id, "at": time.time()}
+def note(context: ToolContext, what: str, on: str = "") -> None:
+    """Writes one line, at once; `on` is what it was done with."""
+    did = {"what": what, "on": on, "pid": os.getpid()}
+    line = {**did, "run": context.run_id, "call": context.call_id, "at": time.time()}
     with Path(os.environ[VARIABLE]).open("ab", buffering=0) as file:
         file.write(orjson.dumps(line) + b"\n")
 
