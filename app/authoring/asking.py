@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from app.authoring.agent import Agent
 from app.authoring.channel import Channel
 from app.authoring.draft import Draft
+from app.authoring.existing import ExistingGraph
 from app.authoring.mistakes import Mistake, as_list
 from app.authoring.person import ask_user, get_user_input
 from app.authoring.terms import Terms
@@ -21,6 +22,13 @@ def mistakes_of_asking(
             if gate.channel is None and not channels:
                 message = "asks nobody: it needs channel=, or the workflow channels="
                 yield Mistake(place=place, message=message)
+        if isinstance(step.run, ExistingGraph):
+            asks = step.run.asks
+            yield from _mistakes(step.place, [*asks.channels()], asks, channels)
+            if not channels:
+                yield Mistake(
+                    place=step.place, message="asks nobody: the workflow has no channels="
+                )
     for agent in agents:
         yield from _mistakes_of_agent(agent, channels)
 

@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from app.authoring.agent import Agent
+from app.authoring.asks import Approval
 from app.authoring.channel import Channel
 from app.authoring.declared import Condition, Loop, Parallel, Router, Steps
 from app.authoring.draft import TEXT, Draft
+from app.authoring.existing import CompiledGraph, ExistingGraph
 from app.authoring.fitting import (
     Wishes,
     after_branch,
@@ -27,6 +29,7 @@ from app.authoring.step import (
     BuiltWorkflow,
     ConditionNode,
     FunctionStep,
+    GraphNode,
     LoopNode,
     ParallelNode,
     RouterNode,
@@ -36,7 +39,7 @@ from app.authoring.step import (
 )
 from app.authoring.text import text_field
 
-G = TypeVar("G", bound=Gate)
+G = TypeVar("G", bound=Gate | Approval)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +72,9 @@ class Builder:
                 field = text_field(output) if step.gives is TEXT else None
                 shared |= {"on_error": self._on_error(step), "input": adapter_of(given)}
                 return AgentStep(agent=agent, field=field, **shared)
+            case ExistingGraph(graph=graph, asks=asks):
+                asks, graph = self._asking(asks), cast("CompiledGraph", graph)
+                return GraphNode(graph=graph, asks=asks, input=adapter_of(given), **shared)
             case BuiltWorkflow() as workflow:
                 return WorkflowNode(workflow=workflow, input=workflow.input, **shared)
             case Steps() | Condition() | Router() | Loop() | Parallel():

@@ -24,6 +24,7 @@ from app.authoring.step import (
     BuiltWorkflow,
     ConditionNode,
     FunctionStep,
+    GraphNode,
     LoopNode,
     RouterNode,
     StepNode,
@@ -59,7 +60,7 @@ def _describe_step(step: StepNode, index: int, within: str) -> Json:
 
 def _own_description(step: StepNode, path: str) -> dict[str, Json]:
     match step:
-        case FunctionStep():
+        case FunctionStep() | GraphNode():
             return {}
         case AgentStep(agent=agent):
             return {"agent": agent.name}

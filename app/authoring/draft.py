@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from app.authoring.agent import Agent
 from app.authoring.context import StepContext
 from app.authoring.declared import Condition, Container, Gates, Loop, Parallel, Router, Step, Steps
+from app.authoring.existing import ExistingGraph
 from app.authoring.function import (
     UnreadableSignature,
     hints_of,
@@ -27,7 +28,7 @@ from app.authoring.tool import Tool
 TEXT = object()
 """What an agent without `output=` gives: a text, or what has room for one."""
 
-Run: TypeAlias = Agent | BuiltWorkflow | StepFunction | Container
+Run: TypeAlias = Agent | ExistingGraph | BuiltWorkflow | StepFunction | Container
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -121,7 +122,9 @@ class Draft:
         match self.run:
             case Agent():
                 return self.run.description
-            case BuiltWorkflow() | Steps() | Condition() | Router() | Loop() | Parallel():
+            case ExistingGraph() | BuiltWorkflow():
+                return ""
+            case Steps() | Condition() | Router() | Loop() | Parallel():
                 return ""
             case fn:
                 return inspect.getdoc(fn) or "" if inspect.isroutine(fn) else ""
@@ -143,7 +146,7 @@ def all_drafts(steps: Sequence[Draft]) -> Iterator[Draft]:
 def entry_name(entry: object) -> str:
     """The name of what a writer lists as a step: its own, the agent's or the function's."""
     match entry:
-        case Step() | Agent() | BuiltWorkflow():
+        case Step() | Agent() | ExistingGraph() | BuiltWorkflow():
             return entry.name
         case Steps() | Condition() | Router() | Loop() | Parallel():
             return entry.name
@@ -195,6 +198,11 @@ def _leaf(name: str, path: str, run: object, gates: Gates) -> Draft:
         case Agent():
             gives = TEXT if run.output is None else run.output
             return Draft(name=name, path=path, run=run, gates=gates, gives=gives)
+        case ExistingGraph():
+            wrong = tuple(run.mistakes())
+            return Draft(
+                name=name, path=path, run=run, gates=gates, gives=run.gives, mistakes=wrong
+            )
         case BuiltWorkflow():
             takes, gives = run.input_type, run.output_type
             return Draft(name=name, path=path, run=run, gates=gates, takes=takes, gives=gives)

@@ -3,6 +3,7 @@
 from typing import Any, cast
 
 from app.authoring.agent import Agent
+from app.authoring.existing import shape_of
 from app.authoring.gates import AskError, AskInput, Before, Choose
 from app.authoring.model_router import ModelRouter
 from app.authoring.shape import Schema, adapter_of, schema_of
@@ -11,6 +12,7 @@ from app.authoring.step import (
     BuiltWorkflow,
     ConditionNode,
     FunctionStep,
+    GraphNode,
     LoopNode,
     RouterNode,
     StepNode,
@@ -40,6 +42,8 @@ def _own_shape(step: StepNode) -> dict[str, Json]:
             return {}
         case AgentStep(agent=agent):
             return {"agent": agent.name, "tools": _shape_of_tools(agent)}
+        case GraphNode(graph=graph):
+            return shape_of(graph)
         case ConditionNode():
             return {
                 "decides": step.when is not None,

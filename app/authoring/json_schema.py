@@ -7,7 +7,8 @@ from uuid import UUID
 
 from jsonschema import Draft202012Validator, FormatChecker, validators
 from jsonschema.exceptions import ValidationError as SchemaFault
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from app.authoring.shape import Schema
 from app.domain.json import Json
@@ -37,6 +38,38 @@ def said_of(fault: SchemaFault) -> str:
             return "has fields that are not known"
         case rule:
             return f"must satisfy {rule}: {allowed}"
+
+
+def check(value: Json, schema: Schema) -> None:
+    """Raises pydantic's `ValidationError`, with each place where the value does not fit."""
+    details = [
+        InitErrorDetails(
+            type=PydanticCustomError("json_schema", "{reason}", {"reason": reason}),
+            loc=place,
+            input=None,
+        )
+        for place, reason in dict.fromkeys(_places(value, schema))
+    ]
+    if details:
+        raise ValidationError.from_exception_data("JSON", details, hide_input=True)
+
+
+def _places(value: Json, schema: Schema) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    for fault in faults_of(value, schema):
+        place = tuple(cast("list[str | int]", fault.absolute_path))
+        if fault.validator == "required":
+            yield from _missing(place, fault)
+        else:
+            yield place, said_of(fault)
+
+
+def _missing(
+    place: tuple[str | int, ...], fault: SchemaFault
+) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    there = cast("dict[str, Json]", fault.instance)
+    for name in cast("list[str]", fault.validator_value):
+        if name not in there:
+            yield (*place, name), "is required"
 
 
 def _is_integer(checker: object, value: object) -> bool:

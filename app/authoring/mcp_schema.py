@@ -6,21 +6,18 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
-from jsonschema.exceptions import ValidationError as SchemaFault
 from pydantic import (
     AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
     TypeAdapter,
-    ValidationError,
     create_model,
     model_serializer,
     model_validator,
 )
-from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from app.authoring.json_schema import faults_of, said_of
+from app.authoring.json_schema import check
 from app.authoring.shape import CONFIG, Schema, json_name, quiet_names
 from app.domain.json import Json
 from app.domain.masking import MARK
@@ -190,35 +187,3 @@ def result_type(schema: Schema) -> TypeAdapter[Any]:
         return value
 
     return TypeAdapter(Annotated[Any, AfterValidator(fits)], config=CONFIG)
-
-
-def check(value: Json, schema: Schema) -> None:
-    """Raises pydantic's `ValidationError`, with each place where the value does not fit."""
-    details = [
-        InitErrorDetails(
-            type=PydanticCustomError("json_schema", "{reason}", {"reason": reason}),
-            loc=place,
-            input=None,
-        )
-        for place, reason in dict.fromkeys(_places(value, schema))
-    ]
-    if details:
-        raise ValidationError.from_exception_data("JSON", details, hide_input=True)
-
-
-def _places(value: Json, schema: Schema) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    for fault in faults_of(value, schema):
-        place = tuple(cast("list[str | int]", fault.absolute_path))
-        if fault.validator == "required":
-            yield from _missing(place, fault)
-        else:
-            yield place, said_of(fault)
-
-
-def _missing(
-    place: tuple[str | int, ...], fault: SchemaFault
-) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    there = cast("dict[str, Json]", fault.instance)
-    for name in cast("list[str]", fault.validator_value):
-        if name not in there:
-            yield (*place, name), "is required"

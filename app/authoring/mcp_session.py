@@ -5,13 +5,14 @@ that breaks is then one call that failed.
 """
 
 import asyncio
+import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import cast
+from typing import TextIO, cast
 
 import httpx2
-from mcp import Client, StdioServerParameters
+from mcp import Client, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import (
     CallToolResult,
@@ -96,7 +97,8 @@ async def _connection(address: Address) -> AsyncGenerator[Client]:
         start = StdioServerParameters(
             command=program, args=arguments, env=dict(address.environment)
         )
-        async with Client(start) as client:
+        says = cast("TextIO", sys.__stderr__)  # what stands for it now may be no file
+        async with Client(stdio_client(start, errlog=says)) as client:
             yield client
         return
     patience = httpx2.Timeout(30, read=None)  # the call's own time-out ends the waiting

@@ -8,8 +8,10 @@ from typing import Any, ClassVar, TypeAlias, cast
 from pydantic import BaseModel, TypeAdapter
 
 from app.authoring.agent import Agent
+from app.authoring.asks import Approval
 from app.authoring.channel import Channel
 from app.authoring.context import StepContext
+from app.authoring.existing import CompiledGraph
 from app.authoring.function import call
 from app.authoring.gates import Before, Choose, OnError, Review
 from app.authoring.guardrails import Guards
@@ -97,6 +99,16 @@ class AgentStep(Node):
         if self.field is not None:
             return self.output.validate_python({self.field: said}, by_alias=True, by_name=True)
         return self.output.validate_python(said)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphNode(Node):
+    """A graph that was built with LangGraph, run as it is; `asks` are the terms of what it asks."""
+
+    type: ClassVar[str] = "graph"
+
+    graph: CompiledGraph
+    asks: Approval
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,6 +248,7 @@ class WorkflowNode(Node):
 StepNode: TypeAlias = (
     FunctionStep
     | AgentStep
+    | GraphNode
     | StepsNode
     | ConditionNode
     | RouterNode

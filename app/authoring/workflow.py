@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from app.authoring.agent import Agent
 from app.authoring.asking import mistakes_of_asking, same_channel
+from app.authoring.asks import Approval
 from app.authoring.building import Builder
 from app.authoring.channel import Channel
 from app.authoring.checking import mistakes_of, wrong_steps
@@ -20,6 +21,7 @@ from app.authoring.describe import (
 )
 from app.authoring.diagram import mermaid
 from app.authoring.draft import Draft, all_drafts, drafts_of
+from app.authoring.existing import ExistingGraph
 from app.authoring.fingerprint import fingerprint_of
 from app.authoring.fitting import Wish, Wishes, given_by, misfits, wishes
 from app.authoring.guardrails import NO_GUARDS, Guards
@@ -36,8 +38,11 @@ from app.authoring.mistakes import (
     wrong_count,
 )
 from app.authoring.shape import adapter_of, load, schema_of, spoken_type, why_not_json
-from app.authoring.step import BuiltWorkflow, WorkflowNode, walk
+from app.authoring.step import BuiltWorkflow, GraphNode, WorkflowNode, walk
 from app.domain.json import Json
+
+ANYBODY = Approval()
+"""Terms that name nobody and no time."""
 
 
 class Workflow(BuiltWorkflow):
@@ -99,6 +104,7 @@ class Workflow(BuiltWorkflow):
             *_mistakes_of_types(drafts, input, wanted),
             *(wrong for agent in self.agents for wrong in agent.mistakes()),
             *mistakes_of_asking(each_step, self.agents, self.channels),
+            *_mistakes_of_graphs(each_step),
         ]
         if mistakes:
             raise WorkflowMistakes(name, mistakes)
@@ -108,6 +114,44 @@ class Workflow(BuiltWorkflow):
         self.output_type = given_by(drafts, input, wanted) if output is None else output
         self.input = adapter_of(self.input_type)
         self.output = adapter_of(self.output_type)
+
+    @classmethod
+    def from_graph(
+        cls,
+        name: str,
+        graph: object,
+        *,
+        version: str,
+        channels: Sequence[Channel],
+        asks: Approval = ANYBODY,
+        input: Any = None,
+        output: Any = None,
+    ) -> "Workflow":
+        """A workflow that is a compiled graph of LangGraph, run as it is.
+
+        What its nodes, tools and middleware ask by `interrupt()` are pauses. Raises
+        `AuthoringError`.
+
+        Args:
+            name: Its name, as callers start it by.
+            graph: The compiled graph; a checkpointer it has is not used.
+            version: As in `"1.0.0"`.
+            channels: Everybody who may be asked.
+            asks: The terms of all its pauses; without a channel, the first is asked.
+            input: What a run is given, if not what the graph itself takes: a model with fields of
+                its state, or `str`, which becomes a message.
+            output: What a run gives, if not all that the graph gives: a model with fields of its
+                state, or `str`, the text of the last message.
+        """
+        existing = ExistingGraph(graph=graph, asks=asks, input=input, output=output)
+        return cls(
+            name,
+            version=version,
+            input=existing.takes,
+            output=existing.gives,
+            steps=[cast("Any", existing)],
+            channels=channels,
+        )
 
     def __repr__(self) -> str:
         return f"Workflow({self.name!r}, version={self.version!r})"
@@ -231,6 +275,16 @@ def _mistakes_of_types(steps: Sequence[Draft], given: Any, after: Wishes) -> Ite
             message = f"{wish.demand}, and the workflow's input is {spoken_type(given)}"
             yield Mistake(place=wish.place, message=message)
     yield from misfits(steps, given, after)
+
+
+def _mistakes_of_graphs(steps: Sequence[Draft]) -> Iterator[Mistake]:
+    for step in steps:
+        match step.run:
+            case BuiltWorkflow(steps=[GraphNode()]):
+                message = "is a graph, which is a workflow of its own and no step of another yet"
+                yield Mistake(place=step.place, message=message)
+            case _:
+                pass
 
 
 def _mistakes_of_channels(channels: object, found: Sequence[Channel]) -> Iterator[Mistake]:

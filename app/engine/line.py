@@ -12,7 +12,15 @@ from typing import Any, cast
 from langgraph.graph import END, START, StateGraph
 from pydantic import TypeAdapter
 
-from app.authoring import Agent, AgentStep, FunctionStep, ModelJudge, ModelRouter, Workflow
+from app.authoring import (
+    Agent,
+    AgentStep,
+    FunctionStep,
+    GraphNode,
+    ModelJudge,
+    ModelRouter,
+    Workflow,
+)
 from app.authoring.guardrails import JudgeFunction
 from app.authoring.shape import schema_of
 from app.authoring.step import (
@@ -128,6 +136,8 @@ class _Planning:
             ):
                 path = f"{root}/{step.name}"
                 self.lines[root] = self.agent(path, step, alone=True)
+            case [GraphNode()]:
+                return  # it is compiled already
             case _:
                 self.lines[root] = _LineGraph(self, root).compiled(self._workflow)
 

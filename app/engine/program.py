@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from app.authoring import (
     Agent,
     AgentStep,
+    GraphNode,
     ModelJudge,
     ModelRouter,
     RouterNode,
@@ -42,6 +43,7 @@ from app.engine.drive import (
     Outcome,
     Waiting,
 )
+from app.engine.existing import ExistingRun, settle_interrupt
 from app.engine.faults import reason_of, wrong_fields
 from app.engine.frames import path_of, row_and_attempts
 from app.engine.journal import Journal
@@ -124,6 +126,8 @@ class Program:
     async def settle(self, pause: OpenPause, decision: Decision, *, by: str, via: str) -> Settled:
         """The decision as an answer to the pause, if it fits; else raises `InvalidDecision`."""
         path, decider = path_of(pause.shown["step"]["path"]), Decider(by=by, via=via)
+        if isinstance(self._plan.nodes[path], GraphNode):
+            return settle_interrupt(pause, decision, decider)
         if pause.level is PauseLevel.STEP:
             return settle_step(pause, decision, self._plan.nodes[path], decider)
         tool = self._plan.seats[path].tool(pause.shown["call"]["tool"])
@@ -145,7 +149,7 @@ class Program:
             outputs=dict(start.outputs),
             budget=self.workflow.budget,
         )
-        match await self._line(drive, saver, {"value": start.input}):
+        match await self._first_line(drive, saver):
             case Forked() as fork:
                 return await self._forked(drive, saver, desk, fork)
             case Asked(ask=ask):
@@ -156,6 +160,25 @@ class Program:
                 raise AssertionError("the root is no branch")
             case outcome:
                 return outcome
+
+    async def _first_line(
+        self, drive: Drive, saver: BaseCheckpointSaver[Any]
+    ) -> LineOutcome | Waiting:
+        """Runs the workflow itself until it stops, or the graph that it is until it asks."""
+        match self.workflow.steps:
+            case [GraphNode() as node]:
+                place = self._plan.places[f"{self.name}/{node.name}"]
+                run = ExistingRun(node, place, self.channels, drive, saver)
+                return await self._of_graph(drive, run)
+            case _:
+                return await self._line(drive, saver, {"value": drive.start.input})
+
+    async def _of_graph(self, drive: Drive, run: ExistingRun) -> LineOutcome | Waiting:
+        try:
+            came = await run.until_it_asks()
+            return came if isinstance(came, Waiting) else self._ended(drive, came)
+        except LineFailed as failure:
+            return self._failed(drive, failure)
 
     async def _forked(
         self, drive: Drive, saver: BaseCheckpointSaver[Any], desk: Desk, first: Forked

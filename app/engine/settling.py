@@ -1,6 +1,6 @@
 """The one place where a decision is checked against its pause: whatever door it came in by."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
@@ -65,6 +65,12 @@ class Answering:
 
     def verdict(self, approved: bool) -> Settled:
         return _settled(_answer(self.who, self.feedback, shape="verdict", approved=approved))
+
+    def edited(self, arguments: Json, digest: str) -> Settled:
+        """Yes to a call with other arguments, in a graph that nobody's guardrails look into."""
+        changed = {"arguments": arguments, "edited": arguments, "digest": digest}
+        answer = _answer(self.who, self.feedback, shape="verdict", **changed)
+        return _settled(answer, override_arguments=arguments, effective_arguments=arguments)
 
     def overridden(self, output: Json, *, shown: Json) -> Settled:
         answer = _answer(self.who, self.feedback, shape="verdict", has_output=True, output=output)
@@ -198,8 +204,7 @@ def _answered(pause: OpenPause, decision: Decision, who: Decider, feedback: str 
     match decision:
         case Value(value=value):
             schema = _schema_of_value(pause)
-            _check_storable(value, "/value")
-            _check_schema(value, schema)
+            check_value(value, schema, "/value")
             answer = _answer(who, feedback, shape="value", value=value)
             return _settled(answer, value=mask(value, schema))
         case _:
@@ -280,16 +285,19 @@ def _schema_of_value(pause: OpenPause) -> Schema:
     return response["properties"]["value"] | definitions
 
 
-def _check_schema(value: Json, schema: Schema) -> None:
-    faults = list(_faults(value, schema))
+def check_value(value: Json, schema: Schema, pointer: str) -> None:
+    """Raises `InvalidDecision` where a value cannot be stored, or does not fit the schema."""
+    _check_storable(value, pointer)
+    faults = [
+        FieldError(
+            pointer=pointer
+            + "".join(f"/{pointer_token(str(part))}" for part in fault.absolute_path),
+            message=said_of(fault),
+        )
+        for fault in faults_of(value, schema)
+    ]
     if faults:
         raise _invalid(*faults)
-
-
-def _faults(value: Json, schema: Schema) -> Iterator[FieldError]:
-    for fault in faults_of(value, schema):
-        path = "".join(f"/{pointer_token(str(part))}" for part in fault.absolute_path)
-        yield FieldError(pointer=f"/value{path}", message=said_of(fault))
 
 
 def wrong(pointer: str, message: str) -> InvalidDecision:

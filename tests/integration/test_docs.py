@@ -32,6 +32,7 @@ from tests.serving import service
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 WRITING = ROOT / "docs" / "writing-workflows.md"
+EXISTING = ROOT / "docs" / "existing-agents.md"
 OPERATING = ROOT / "docs" / "operating.md"
 HTTP = ROOT / "docs" / "http.md"
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
@@ -68,7 +69,7 @@ def blocks(page: Path, language: str) -> Iterator[Block]:
 # ── Python ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("page", [README, WRITING], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [README, WRITING, EXISTING], ids=lambda page: page.name)
 def test_every_block_of_python_runs_after_those_before_it_and_prints_what_the_page_says(
     page: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
