@@ -16,13 +16,15 @@ _PROBLEMS: Final[Mapping[int, str]] = {
     409: "It does not fit what is so by now.",
     412: "The decision is about something else than what the pause shows: `digest_mismatch`.",
     413: "The body is too large: `body_too_large`.",
+    414: "Path and query are too long: `target_too_long`.",
     415: "The body is not said to be JSON: `unsupported_media_type`.",
     422: "The request is wrong: `invalid_request`; `errors` say where.",
     429: "The credential has asked too much: `too_many_requests`; `Retry-After` says when to come back.",
+    431: "The headers are too large: `headers_too_large`.",
     503: "Postgres cannot be reached; nothing is known to have been written: try again.",
 }
 _BODY: Final = (413, 415)
-_EVERYWHERE: Final = (401, 403, 422, 429, 503)
+_EVERYWHERE: Final = (401, 403, 414, 422, 429, 431, 503)
 _COME_BACK: Final = (429, 503)
 _HEADERS: Final[Mapping[str, str]] = {
     "Location": "The path of what was made, or of what to look at again.",

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from app.api import schemas
 from app.api.answers import JsonResponse
 from app.api.auth import Operator
-from app.api.documented import Responses
+from app.api.documented import Responses, answers
 from app.api.problems import NotReady
 from app.api.served import Served
 from app.lifecycle import observe, read
@@ -17,7 +17,7 @@ router = APIRouter(tags=["health"])
 
 
 _LIVES: Responses = {200: {"model": schemas.Health, "description": "The process lives."}}
-_METRICS: Responses = {
+_METRICS: Responses = answers({}) | {
     200: {
         "content": {"text/plain": {"schema": {"type": "string"}}},
         "description": "The metrics, in the text format of Prometheus or as OpenMetrics.",
