@@ -209,6 +209,25 @@ async def test_a_flood_of_refusals_does_not_fill_the_audit(database_url: str) ->
     await database.close()
 
 
+async def test_a_tenants_chain_holds_while_several_processes_add_to_it_at_once(
+    database_url: str,
+) -> None:
+    one, other = [await Database.connect(database_url) for _ in range(2)]
+    denied = Denied(code="missing_scope", why={}, method="GET", route="/audit", ids={})
+    processes = [(each, Refusals()) for each in (one, other)]
+
+    async def deny(number: int) -> None:
+        database, refusals = processes[number % 2]
+        await refusals.note(database, Principal(credential=f"key:{number}"), denied)
+        await key(database, f"name-{number}")
+
+    await asyncio.gather(*(deny(number) for number in range(40)))
+    found = await verify(one)
+    assert (found.faults, found.rows, found.chains) == ([], 80, 1)
+    for database in (one, other):
+        await database.close()
+
+
 async def test_a_refusal_that_cannot_be_recorded_is_one_all_the_same(database_url: str) -> None:
     council = Council(Approval()).workflow
     async with service(database_url, [council], is_open=False) as served:
