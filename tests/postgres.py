@@ -1,7 +1,8 @@
 """One Postgres for a whole session of tests, and a database of its own for every test.
 
 An embedded Postgres by default; another one where `SIGNOFF_TEST_DATABASE_URL` names it, by an account
-that may create databases.
+that may create databases. With `SIGNOFF_TEST_PGBOUNCER=1` the service reaches it through a PgBouncer in
+transaction mode, and has no prepared statements.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ import asyncpg
 
 from app.storage.embedded import EmbeddedPostgres
 from app.storage.migrate import migrate
+from tests.pooler import IS_POOLED, pgbouncer
 
 # Nothing here has to outlive a power cut.
 QUICK = {
@@ -35,10 +37,11 @@ _numbers = itertools.count(1)
 
 @dataclass(frozen=True, kw_only=True)
 class Cluster:
-    """A Postgres with a migrated database to copy from."""
+    """A Postgres with a migrated database to copy from. `pooled` is where the service reaches it instead."""
 
     url: str
     template: str
+    pooled: str | None = None
 
     @asynccontextmanager
     async def migrated_database(self) -> AsyncGenerator[str]:
@@ -54,7 +57,7 @@ class Cluster:
 
     async def make_template(self) -> None:
         await self._run(f"create database {self.template}")
-        await migrate(self._url_of(self.template))
+        await migrate(_in_database(self.url, self.template))
 
     async def drop_template(self) -> None:
         await self._run(f"drop database {self.template} with (force)")
@@ -64,15 +67,9 @@ class Cluster:
         name = f"test_{os.getpid()}_{next(_numbers)}"
         await self._run(f"create database {name} template {template} strategy file_copy")
         try:
-            yield self._url_of(name)
+            yield _in_database(self.pooled or self.url, name)
         finally:
             await self._run(f"drop database {name} with (force)")
-
-    def _url_of(self, database: str) -> str:
-        # By hand: urlunsplit loses the empty host of a URL with a socket.
-        parts = urlsplit(self.url)
-        query = f"?{parts.query}" if parts.query else ""
-        return f"{parts.scheme}://{parts.netloc}/{database}{query}"
 
     async def _run(self, statement: str) -> None:
         connection = await asyncpg.connect(self.url)
@@ -80,6 +77,13 @@ class Cluster:
             await connection.execute(statement)
         finally:
             await connection.close()
+
+
+def _in_database(url: str, name: str) -> str:
+    # By hand: urlunsplit loses the empty host of a URL with a socket.
+    parts = urlsplit(url)
+    query = f"?{parts.query}" if parts.query else ""
+    return f"{parts.scheme}://{parts.netloc}/{name}{query}"
 
 
 def quickest_folder() -> Path | None:
@@ -91,8 +95,8 @@ def quickest_folder() -> Path | None:
 @contextmanager
 def serve() -> Generator[Cluster]:
     """A Postgres that is ready to be copied from, until the end of the block."""
-    with _server() as url:
-        cluster = Cluster(url=url, template=f"template_{os.getpid()}")
+    with _server() as url, _pooler(url) as pooled:
+        cluster = Cluster(url=url, template=f"template_{os.getpid()}", pooled=pooled)
         asyncio.run(cluster.make_template())
         yield cluster
         asyncio.run(cluster.drop_template())
@@ -110,3 +114,14 @@ def _server() -> Generator[str]:
             yield server.url
         finally:
             asyncio.run(server.stop())
+
+
+@contextmanager
+def _pooler(url: str) -> Generator[str | None]:
+    if not IS_POOLED:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="signoff-pooler-") as folder:
+        Path(folder).chmod(0o755)
+        with pgbouncer(Path(folder), url) as pooled:
+            yield pooled

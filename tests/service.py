@@ -15,6 +15,7 @@ import httpx
 import orjson
 
 from tests.launcher import launcher
+from tests.pooler import IS_POOLED
 from tests.terminal import Terminal
 
 READY_WITHIN = 90.0
@@ -140,6 +141,8 @@ class Processes:
         self.data = folder / "data"
         self._folder = folder
         where = {"DATABASE_URL": database_url} if database_url else {}
+        if IS_POOLED:
+            where["SIGNOFF_PREPARED_STATEMENTS"] = "false"
         self._environment = {
             "SIGNOFF_WORKFLOWS": workflows,
             "SIGNOFF_DATA_DIR": str(self.data),

@@ -25,6 +25,7 @@ from app.storage.database import Database
 from app.storage.sealing import PLAIN, Vault
 from app.watching.traces import Tracer, Traces
 from app.worker import Worker
+from tests.pooler import IS_POOLED
 
 Json = dict[str, Any]
 
@@ -49,7 +50,7 @@ async def site_over(
         for channel in each.channels
         if isinstance(channel, HttpCallbackChannel)
     )
-    database = await to.connect(database_url, vault=vault)
+    database = await to.connect(database_url, vault=vault, prepared_statements=not IS_POOLED)
     client = guarded_client(AddressGuard(resolver=SystemResolver(), allowed=LOOPBACK))
     site = Site(
         database=database,

@@ -2,11 +2,13 @@
 
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
+import asyncpg
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, make_url, text
+from sqlalchemy import Connection, text
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
@@ -19,11 +21,11 @@ _LOCK = "select pg_advisory_xact_lock(471823109)"
 
 async def migrate(url: str) -> None:
     """Runs what migrations are missing; others that start at the same time wait and then find nothing to do."""
-    engine = create_async_engine(
-        make_url(url).set(drivername="postgresql+asyncpg"),
-        poolclass=NullPool,
-        connect_args={"statement_cache_size": 0},
-    )
+
+    async def connect() -> Any:  # by asyncpg itself, which takes several hosts
+        return await asyncpg.connect(url, statement_cache_size=0)
+
+    engine = create_async_engine("postgresql+asyncpg://", poolclass=NullPool, async_creator=connect)
     try:
         async with engine.begin() as connection:
             await connection.execute(text(_LOCK))

@@ -9,6 +9,7 @@ import pytest
 from app.lifecycle.audit import verify
 from app.storage.database import Database
 from tests.e2e.conftest import Town
+from tests.pooler import IS_POOLED
 from tests.racing import MANY, race, race_votes
 from tests.service import Api, Processes
 
@@ -17,7 +18,7 @@ async def test_chains_hold_after_decisions_and_votes_that_race_over_two_processe
     town: Town, api: Api, other_api: Api
 ) -> None:
     runs = [(await race([api, other_api])).run, (await race_votes([api, other_api])).run]
-    database = await Database.connect(town.database_url)
+    database = await Database.connect(town.database_url, prepared_statements=not IS_POOLED)
     try:
         for run in runs:
             found = await verify(database, thread_id=run["thread_id"])

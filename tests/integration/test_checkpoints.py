@@ -13,6 +13,7 @@ from langgraph.checkpoint.conformance.report import ProgressCallbacks
 from app.domain.ids import RunId, ThreadId
 from app.storage.checkpoints import CheckpointRow, PostgresCheckpointer, RunCheckpointer
 from app.storage.database import Database
+from tests.pooler import IS_POOLED
 
 THREAD = ThreadId("thr_1")
 RUN = RunId("run_1")
@@ -20,7 +21,7 @@ RUN = RunId("run_1")
 
 @pytest.fixture
 async def database(database_url: str) -> AsyncIterator[Database]:
-    database = await Database.connect(database_url)
+    database = await Database.connect(database_url, prepared_statements=not IS_POOLED)
     yield database
     await database.close()
 

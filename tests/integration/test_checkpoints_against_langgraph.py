@@ -25,6 +25,7 @@ from app.storage.checkpoints import (
     save_ctes,
 )
 from app.storage.database import Database
+from tests.pooler import IS_POOLED
 
 Saver = BaseCheckpointSaver[Any]
 
@@ -38,7 +39,7 @@ small = settings(
 
 @pytest.fixture
 async def database(database_url: str) -> AsyncIterator[Database]:
-    database = await Database.connect(database_url)
+    database = await Database.connect(database_url, prepared_statements=not IS_POOLED)
     yield database
     await database.close()
 

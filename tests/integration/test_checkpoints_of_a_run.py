@@ -28,6 +28,7 @@ from app.storage.checkpoints import (
 )
 from app.storage.database import Database
 from tests.engine_runs import EngineRun, script, workflow
+from tests.pooler import IS_POOLED
 
 RUN = RunId("run_1")
 ROOT: Any = {"configurable": {"thread_id": "run_1/root", "checkpoint_ns": ""}}
@@ -38,7 +39,7 @@ OTHER_LINE: Any = {"configurable": {"thread_id": "run_1/a", "checkpoint_ns": "ag
 
 @pytest.fixture
 async def database(database_url: str) -> AsyncIterator[Database]:
-    database = await Database.connect(database_url)
+    database = await Database.connect(database_url, prepared_statements=not IS_POOLED)
     yield database
     await database.close()
 

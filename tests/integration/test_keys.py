@@ -16,6 +16,7 @@ from app.lifecycle.api_keys import KeyNotFound, NewKey, WrongKey
 from app.storage.database import Database
 from examples.errands import errands
 from tests.keyring import bearer, holding, key
+from tests.pooler import IS_POOLED
 from tests.serving import Json, decide, paused, service
 from tests.streams import Stream, events_of, streaming
 
@@ -130,7 +131,7 @@ async def test_an_expired_key_is_refused_at_once(database_url: str) -> None:
 
 
 async def test_a_key_is_in_the_database_as_its_digest_alone(database_url: str) -> None:
-    database = await Database.connect(database_url)
+    database = await Database.connect(database_url, prepared_statements=not IS_POOLED)
     secret = await key(database, "ann")
     rows = await database.fetch("select k::text as row from api_keys k")
     assert secret.startswith("sgk_")
@@ -154,7 +155,7 @@ WRONG = [
 
 
 async def test_a_key_that_could_be_mistaken_is_not_made(database_url: str) -> None:
-    database = await Database.connect(database_url)
+    database = await Database.connect(database_url, prepared_statements=not IS_POOLED)
     for wrong, why in WRONG:
         asked: dict[str, Any] = {"name": "ann", "scopes": (Scope.AUDIT,), **wrong}
         with pytest.raises(WrongKey, match=why):

@@ -17,6 +17,7 @@ from app.lifecycle.site import Site
 from app.storage import reads, runs, threads
 from app.storage.database import Database, StoreUnavailable
 from app.storage.runs import NewRun
+from tests.pooler import IS_POOLED
 from tests.service import until
 from tests.serving import serving, site_over
 from tests.workflows.papers import echoes, waiting_for
@@ -36,7 +37,7 @@ async def test_whatever_a_killed_connection_says_the_store_is_unavailable(
     database_url: str,
 ) -> None:
     operator = await asyncpg.connect(database_url)
-    database = await Database.connect(database_url)
+    database = await Database.connect(database_url, prepared_statements=not IS_POOLED)
     try:
         for number in range(60):
             killing = asyncio.create_task(operator.fetch(TERMINATE))

@@ -13,6 +13,7 @@ from app.lifecycle.audit import verify
 from app.storage.database import Database
 from app.storage.migrate import migrate
 from app.storage.tables import metadata
+from tests.pooler import IS_POOLED
 
 _COLUMNS = """
 select c.relname, a.attname, format_type(a.atttypid, a.atttypmod) as type, a.attnotnull,
@@ -79,7 +80,7 @@ async def test_an_audit_from_before_there_were_chains_becomes_one(empty_database
     await connection.execute(_BEFORE_CHAINS)
     await connection.close()
     await migrate(empty_database_url)
-    database = await Database.connect(empty_database_url)
+    database = await Database.connect(empty_database_url, prepared_statements=not IS_POOLED)
     try:
         found = await verify(database)
     finally:
