@@ -6,13 +6,14 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import AsyncGenerator, Coroutine, Generator, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from importlib.metadata import version
 from pathlib import Path
 
+import httpx
 import uvicorn
 from fastapi import FastAPI
 
@@ -23,6 +24,7 @@ from app.channels import HttpCallbackChannel
 from app.channels.address_guard import (
     LOOPBACK,
     AddressGuard,
+    AddressRefused,
     SystemResolver,
     guarded_client,
     parse_networks,
@@ -105,15 +107,15 @@ async def running(
             await _keep(_admit_later(database), ending)
         is_open = await _is_open(settings, role, database)
         endpoints, unaddressed = _endpoints(settings, programs, is_open=is_open)
+        guard = _guard(settings, loopback=is_open and role.is_on_loopback)
+        await _keep(_warn_of_addresses(guard, endpoints), ending)
         hints = Hints(database)
         site = Site(
             database=database,
             catalog=Catalog(programs, unaddressed=unaddressed),
             hands=Hands(new_worker_id(), settings.worker_concurrency),
             followers=Followers(database, hints.tell),
-            notifier=await _notifier(
-                settings, endpoints, ending, loopback=is_open and role.is_on_loopback
-            ),
+            notifier=_notifier(settings, endpoints, guard, ending),
             base_url=settings.base_url or role.base_url,
             lease_seconds=settings.lease_seconds,
             is_open=is_open,
@@ -260,13 +262,36 @@ async def _admit_later(database: Database) -> None:
             is_noted = await admit(database)
 
 
-async def _notifier(
-    settings: Settings, endpoints: dict[str, Endpoint], ending: AsyncExitStack, *, loopback: bool
-) -> Notifier:
+def _guard(settings: Settings, *, loopback: bool) -> AddressGuard:
     networks = parse_networks(settings.allowed_networks)
     if loopback:
         networks = (*networks, *LOOPBACK)
-    client = guarded_client(AddressGuard(resolver=SystemResolver(), allowed=networks))
+    return AddressGuard(resolver=SystemResolver(), allowed=networks)
+
+
+async def _warn_of_addresses(guard: AddressGuard, endpoints: Mapping[str, Endpoint]) -> None:
+    """Says beside the start which channels cannot be told as things are: a name may take long to resolve."""
+    for channel, endpoint in endpoints.items():
+        try:
+            await guard.addresses(httpx.URL(endpoint.url))
+        except (AddressRefused, httpx.InvalidURL) as error:
+            log.warning(
+                "channel cannot be told: its address is refused",
+                extra={
+                    "channel": channel,
+                    "reason": str(error),
+                    "setting": "SIGNOFF_ALLOWED_NETWORKS",
+                },
+            )
+
+
+def _notifier(
+    settings: Settings,
+    endpoints: dict[str, Endpoint],
+    guard: AddressGuard,
+    ending: AsyncExitStack,
+) -> Notifier:
+    client = guarded_client(guard)
     ending.push_async_callback(client.aclose)
     secrets = _secrets("SIGNOFF_SECRETS", settings.secrets)
     return Notifier(endpoints, WebhookSender(client), secrets=secrets)
@@ -295,6 +320,11 @@ def _endpoints(
             prefix = f"SIGNOFF_CHANNELS__{variable_part(channel.name)}"
             if found := settings.channel(channel.name):
                 secrets = _secrets(f"{prefix}__SECRETS", found.secrets)
+                if not secrets and channel.name not in endpoints:
+                    log.warning(
+                        "channel has no secrets: its notices are not signed",
+                        extra={"channel": channel.name, "setting": f"{prefix}__SECRETS"},
+                    )
                 endpoints[channel.name] = Endpoint(url=found.url, secrets=secrets)
             elif not is_open:
                 raise WrongSetting(
@@ -403,23 +433,28 @@ async def _keep(coroutine: Coroutine[None, None, None], ending: AsyncExitStack) 
     ending.push_async_callback(stop)
 
 
-def load_workflows(names: Sequence[str]) -> list[Workflow]:
-    """The workflows named `module:attribute`; modules are looked for from the working folder on."""
+def load_workflows(
+    names: Sequence[str], *, named_by: str = "SIGNOFF_WORKFLOWS: "
+) -> list[Workflow]:
+    """The workflows named `module:attribute`; modules are looked for from the working folder on.
+
+    What is wrong with a name is said of `named_by`.
+    """
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     if not names:
         raise WrongSetting(
             "SIGNOFF_WORKFLOWS names no workflow: set it to module:attribute, several with commas."
         )
-    return [_load_workflow(name) for name in names]
+    return [_load_workflow(name, named_by) for name in names]
 
 
-def _load_workflow(name: str) -> Workflow:
+def _load_workflow(name: str, named_by: str) -> Workflow:
     module, _, attribute = name.partition(":")
     try:
         found = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
-        raise WrongSetting(f"SIGNOFF_WORKFLOWS: {name!r} cannot be loaded: {error}") from error
+        raise WrongSetting(f"{named_by}{name!r} cannot be loaded: {error}") from error
     if not isinstance(found, Workflow):
-        raise WrongSetting(f"SIGNOFF_WORKFLOWS: {name!r} is no Workflow.")
+        raise WrongSetting(f"{named_by}{name!r} is no Workflow.")
     return found

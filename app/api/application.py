@@ -18,6 +18,7 @@ from app.api import (
     pauses,
     problems,
     resume,
+    root,
     runs,
     threads,
     webhooks,
@@ -41,7 +42,7 @@ MAX_HEADER_BYTES = 64 * 1024
 
 _ROUTES = tuple(
     each.router
-    for each in (threads, runs, resume, events, pauses, workflows, deliveries, audit, health)
+    for each in (threads, runs, resume, events, pauses, workflows, deliveries, audit, health, root)
 )
 _SENT = (
     "Authorization",

@@ -36,7 +36,7 @@ REMEMBERED_SECONDS: Final = 5.0
 
 _REMEMBERED_AT_MOST: Final = 10_000
 _LONGEST: Final = 16 * 1024
-_PUBLIC: Final = {"/livez", "/readyz", "/openapi.json", "/inbox"}
+_PUBLIC: Final = {"/", "/livez", "/readyz", "/openapi.json", "/inbox"}
 """What is answered to anybody: nothing of any tenant."""
 
 

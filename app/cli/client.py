@@ -43,13 +43,19 @@ class Problem(CommandFailed):
     """The service refuses, with a `code`. 422 is about the decision itself: it may be corrected."""
 
     def __init__(self, status: int, body: Json) -> None:
-        errors: list[Json] = body.get("errors") or []
-        fields = [f"{each['pointer']}: {each['message']}" for each in errors]
-        said = str(body.get("detail") or body.get("title") or f"The service answered {status}.")
-        message = said if not fields or fields[0] in said else f"{said} ({'; '.join(fields)})"
-        super().__init__(message, exit_code=_EXITS.get(status, ExitCode.FAILED))
-        self.status = status
+        self.errors: list[Json] = body.get("errors") or []
         self.reason = str(body.get("code", ""))
+        self.status = status
+        super().__init__(self._said(body), exit_code=_EXITS.get(status, ExitCode.FAILED))
+
+    def _said(self, body: Json) -> str:
+        if self.reason == "unauthenticated":
+            return "The service asks for a key: give yours with --key, or in SIGNOFF_KEY."
+        fields = [f"{each['pointer']}: {each['message']}" for each in self.errors]
+        said = body.get("detail") or body.get("title") or f"The service answered {self.status}."
+        if self.status == 401:
+            return f"{said} It came from --key or SIGNOFF_KEY."
+        return f"{said}" if not fields or fields[0] in said else f"{said} ({'; '.join(fields)})"
 
 
 class Client:

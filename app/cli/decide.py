@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from app.cli.client import HERE, Key, Url, client_of, open_pauses, path_of
+from app.cli.client import HERE, Key, Problem, Url, client_of, open_pauses, path_of
 from app.cli.exits import CommandFailed, ExitCode
+from app.cli.options import refused, ways
 from app.cli.pause_view import outcome, question, run_now
 from app.cli.prompt import Left
 from app.cli.questions import ask_decision
@@ -57,7 +58,10 @@ def decide(
         decision = given | overrides if given else _asked(pause)
         if feedback:
             decision["feedback"] = feedback
-        run = client.decide(pause, decision, wait=wait)
+        try:
+            run = client.decide(pause, decision, wait=wait)
+        except Problem as problem:
+            raise _in_our_words(problem, pause, text=text, choose=choose, value=value) from problem
     if as_json:
         show_json(run)
     else:
@@ -94,6 +98,15 @@ def _given(
     return decisions[0] if decisions else {}
 
 
+def _in_our_words(problem: Problem, pause: Json, **answers: object) -> CommandFailed:
+    """What the service says of a decision, by the options that made it."""
+    if problem.reason != "invalid_decision":
+        return problem
+    given = [f"--{name}" for name, answer in answers.items() if answer]
+    said = refused(problem, pause, answered_by=given[0] if given else None)
+    return CommandFailed(said, exit_code=problem.exit_code)
+
+
 def _overrides(**given: str | None) -> Json:
     return {
         f"override_{name}": _json(f"--{name}", text)
@@ -115,7 +128,7 @@ def _asked(pause: Mapping[str, Any]) -> Json:
         said = joined("It is decided already", outcome(pause), by=": ").plain
         raise CommandFailed(said, exit_code=ExitCode.TOO_LATE)
     if not sys.stdin.isatty():
-        raise CommandFailed("What is the decision? --approve, --reject, --value, --text, …")
+        raise CommandFailed(f"What is the decision? It takes {' or '.join(ways(pause))}.")
     screen().print(question(pause))
     try:
         return ask_decision(pause)

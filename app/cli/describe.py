@@ -55,9 +55,10 @@ def _served(url: str, key: str | None, workflow: str | None) -> list[Json]:
 def _loaded(workflow: str | None) -> list[Json]:
     """Those asked for, every version of them. Needs neither a service nor a database."""
     is_reference = workflow is not None and ":" in workflow
-    names = [workflow] if is_reference and workflow else Settings.read().workflows
-    loaded = [each.description() for each in load_workflows(names)]
-    if workflow is None or is_reference:
+    if is_reference and workflow:
+        return [each.description() for each in load_workflows([workflow], named_by="")]
+    loaded = [each.description() for each in load_workflows(Settings.read().workflows)]
+    if workflow is None:
         return loaded
     found = [each for each in loaded if each["name"] == workflow]
     if not found:

@@ -5,8 +5,10 @@ from datetime import timedelta
 from typing import Annotated, Final
 
 import typer
+from rich.table import Table
 
 from app.cli.process import run
+from app.cli.screen import screen, shown
 from app.domain.ids import DEFAULT_TENANT, TenantId
 from app.domain.principal import Scope
 from app.lifecycle import api_keys
@@ -15,6 +17,9 @@ from app.main import configure_logging, connected
 from app.settings import Settings
 
 command = typer.Typer(add_completion=False, no_args_is_help=True)
+
+MAKE_A_KEY: Final = "signoff keys create --name NAME --scopes runs:read,runs:write,decisions:write"
+"""A command that makes a key for somebody who starts runs and decides."""
 
 _Tenant = Annotated[str, typer.Option(help="Whose rows the key is for.")]
 _UNITS: Final = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
@@ -54,8 +59,16 @@ def create(
 @command.command("list")
 def list_keys() -> None:
     """Lists the keys of all tenants, without their secrets."""
-    for each in run(_list(_settings())):
-        typer.echo("\t".join(_columns(each)))
+    found = run(_list(_settings()))
+    if not found:
+        typer.echo(f"There is none. Make one with: {MAKE_A_KEY}", err=True)
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for name in ("id", "tenant", "name", "groups", "scopes", "state"):
+        table.add_column(name, overflow="fold")
+    for each in found:
+        table.add_row(*(shown(column) for column in _columns(each)))
+    screen().print(table)
 
 
 @command.command()
@@ -123,7 +136,9 @@ def _columns(listed: ListedKey) -> list[str]:
 
 def _state(listed: ListedKey) -> str:
     if listed.revoked_at is not None:
-        return f"revoked {listed.revoked_at:%Y-%m-%d}"
+        return f"revoked {listed.revoked_at:%Y-%m-%d %H:%M} UTC"
     if listed.expires_at is None:
         return "good"
-    return f"{'expired' if listed.is_expired else 'good until'} {listed.expires_at:%Y-%m-%d %H:%M}"
+    return (
+        f"{'expired' if listed.is_expired else 'good until'} {listed.expires_at:%Y-%m-%d %H:%M} UTC"
+    )

@@ -62,7 +62,7 @@ def value_table(value: Any) -> RenderableType:
 
 def clock_time(text: str) -> str:
     """A time of the service by this machine's clock and time zone."""
-    return datetime.fromisoformat(text).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    return datetime.fromisoformat(text).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
 # ── What became of it ────────────────────────────────────────────────────────────────────────────

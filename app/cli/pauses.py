@@ -6,6 +6,7 @@ import typer
 from rich.text import Text
 
 from app.cli.client import HERE, Client, Key, Url, client_of, open_pauses, path_of
+from app.cli.options import how_to_decide
 from app.cli.pause_view import listing, outcome, question
 from app.cli.screen import screen, show_json
 from app.domain.pause import PauseKind, PauseStatus
@@ -66,3 +67,5 @@ def _show_one(pause: Json, *, as_json: bool) -> None:
         show_json(pause)
         return
     screen().print(question(pause), Text(), outcome(pause), sep="\n")
+    if pause["status"] == "open":
+        screen().print(how_to_decide(pause))

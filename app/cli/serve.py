@@ -10,6 +10,7 @@ import typer
 import uvicorn
 
 from app.api import Limits
+from app.cli.keys import MAKE_A_KEY
 from app.cli.process import on_stop, run, settle
 from app.errors import SignoffError
 from app.lifecycle.site import Site
@@ -125,7 +126,7 @@ def _welcome(site: Site, role: Role, workflows: list[str]) -> str:
 
 def _who_may(site: Site, role: Role) -> str:
     if not site.is_open:
-        return "It asks for keys: `signoff keys create` makes one."
+        return f"It asks for keys; make one with: {MAKE_A_KEY}"
     reached = "this machine's loopback" if role.is_on_loopback else "it"
     return (
         f"It is open: whoever reaches {reached} may start and decide runs, in any name; approvers "

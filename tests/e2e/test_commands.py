@@ -1,6 +1,7 @@
 """Commands as processes: what they print, what they ask, and how they end."""
 
 import getpass
+import re
 from collections.abc import Generator
 from pathlib import Path
 
@@ -68,10 +69,15 @@ async def test_pauses_lists_what_waits_and_decide_decides_it(own: Processes) -> 
         assert "A-1" in shown.said
         assert "***" in shown.said
         assert "1234" not in shown.said
+        for line in (f"signoff decide {pause} --approve --arguments JSON", "In --arguments:"):
+            assert line in shown.said
+        assert ["euros", "integer", "required"] in [
+            line.split() for line in shown.said.splitlines()
+        ]
 
         decided = await own.command("decide", pause, "--approve", url=served.url)
         assert await decided.exit_code() == ExitCode.DONE, decided.complaints
-        assert f"approved by {ME} " in decided.said
+        assert re.search(rf"approved by {ME} [\d-]+ [\d:]+ [+-]?\w+", decided.said)
         assert "The run is completed." in decided.said
         assert (await api.run(run))["output"] == "refunded 20 euros for A-1"
 
@@ -135,7 +141,14 @@ async def test_what_the_service_refuses_is_one_line_that_says_where(own: Process
         )
         assert await wrong.exit_code() == ExitCode.FAILED
         assert len(wrong.complaints) == 1
-        assert "/decision/override_arguments/euros" in wrong.complaints[0]
+        assert wrong.complaints[0].startswith("The decision does not fit: --arguments /euros: ")
+        other = await own.command("decide", pause, "--text", "yes", url=served.url)
+        assert other.complaints == [
+            "The decision does not fit: --text does not go with it. The pause is of the kind approval "
+            "and takes --approve or --approve --arguments JSON or --reject."
+        ]
+        undecided = await own.command("decide", pause, url=served.url)
+        assert undecided.complaints[0].startswith("What is the decision? It takes --approve or ")
         assert (await api.run(run))["status"] == "paused"
 
 
@@ -147,6 +160,7 @@ async def test_what_the_service_refuses_is_one_line_that_says_where(own: Process
         (["decide", "p", "--approve", "--reject"], ExitCode.FAILED, "One decision at a time"),
         (["decide", "p", "--value", "{"], ExitCode.FAILED, "--value is no JSON"),
         (["pauses", "--url", "nowhere"], ExitCode.UNREACHABLE, "nowhere"),
+        (["describe", "nowhere:nothing"], ExitCode.FAILED, "'nowhere:nothing' cannot be loaded"),
         (["shout"], 2, "No such command 'shout'"),
     ],
 )
@@ -156,6 +170,7 @@ async def test_what_cannot_be_done_says_why_and_ends_with_a_code(
     done = await own.command(*words, url="http://127.0.0.1:1")
     assert await done.exit_code() == code
     assert said in "\n".join(done.complaints)
+    assert "SIGNOFF_WORKFLOWS" not in "\n".join(done.complaints)
 
 
 async def test_a_question_is_answered_at_the_terminal_where_no_decision_is_given(

@@ -7,6 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from app.cli.exits import ExitCode
 from tests.keyring import bearer
 from tests.service import Processes, Served, processes
 from tests.workflows.effects import VARIABLE, Effects
@@ -33,7 +34,7 @@ async def test_a_key_is_made_listed_and_revoked_beside_a_running_service(
     embedded: Processes,
 ) -> None:
     served = await embedded.serve(auth="keys")
-    assert "It asks for keys" in served.said
+    await _assert_it_says_how_to_begin(embedded, served)
     made = await embedded.command(
         *("keys", "create", "--name", "ann", "--groups", "finance,it"),
         *("--scopes", "runs:read,decisions:write", "--expires-in", "30d"),
@@ -42,22 +43,52 @@ async def test_a_key_is_made_listed_and_revoked_beside_a_running_service(
     (secret,) = made.said.split()
     assert await status(served, secret) == 200
     listed = await embedded.command("keys", "list")
-    row = listed.said.strip().split("\t")
-    assert row[1:5] == ["default", "ann", "finance,it", "runs:read,decisions:write"]
-    assert row[5].startswith("good until ")
+    key_id = _id_of_the_only(listed.said)
     assert secret not in listed.said
     revoked = await embedded.command("keys", "revoke", "ann")
-    assert revoked.said == f"{row[0]} is revoked.\n"
+    assert revoked.said == f"{key_id} is revoked.\n"
     await asyncio.sleep(5)
     assert await status(served, secret) == 401
+    unknown = await embedded.command("pauses", url=served.url, key=secret)
+    assert unknown.complaints[-1].endswith("It came from --key or SIGNOFF_KEY.")
     assert "revoked" in (await embedded.command("keys", "list")).said
     again = await embedded.command("keys", "revoke", "ann")
     assert await again.exit_code() == 1
     wrong = await embedded.command("keys", "create", "--name", "ann", "--scopes", "everything")
     assert await wrong.exit_code() == 1
     assert wrong.complaints[-1].startswith("There is no scope 'everything'")
+    _assert_it_warns_of_its_channel(served)
     everything = [*served.complaints, served.said, *made.complaints, *revoked.complaints]
     assert all(secret not in line for line in everything)
+
+
+async def _assert_it_says_how_to_begin(embedded: Processes, served: Served) -> None:
+    make_one = "signoff keys create --name NAME --scopes runs:read,runs:write,decisions:write"
+    assert f"It asks for keys; make one with: {make_one}" in served.said
+    none = await embedded.command("keys", "list")
+    assert (none.said, none.complaints) == ("", [f"There is none. Make one with: {make_one}"])
+    keyless = await embedded.command("pauses", url=served.url)
+    assert await keyless.exit_code() == ExitCode.REFUSED
+    assert keyless.complaints == [
+        "The service asks for a key: give yours with --key, or in SIGNOFF_KEY."
+    ]
+
+
+def _id_of_the_only(listed: str) -> str:
+    head, line = listed.splitlines()
+    assert head.split() == ["id", "tenant", "name", "groups", "scopes", "state"]
+    row = line.split()
+    assert row[1:5] == ["default", "ann", "finance,it", "runs:read,decisions:write"]
+    assert (row[5:7], row[-1]) == (["good", "until"], "UTC")
+    return row[0]
+
+
+def _assert_it_warns_of_its_channel(served: Served) -> None:
+    warned = {each["event"]: each for each in served.log if each["level"] == "warning"}
+    unsigned = warned["channel has no secrets: its notices are not signed"]
+    assert unsigned["setting"] == "SIGNOFF_CHANNELS__APPROVERS__SECRETS"
+    untold = warned["channel cannot be told: its address is refused"]
+    assert (untold["channel"], untold["setting"]) == ("approvers", "SIGNOFF_ALLOWED_NETWORKS")
 
 
 async def test_a_service_that_others_reach_does_not_start_open(embedded: Processes) -> None:

@@ -90,6 +90,17 @@ async def test_a_slash_at_its_end_leads_to_the_page(client: httpx.AsyncClient) -
     assert moved.status_code == 200
 
 
+async def test_the_root_sends_a_browser_to_the_page_and_tells_others_where_things_are(
+    client: httpx.AsyncClient,
+) -> None:
+    browser = await client.get("/", headers={"accept": "text/html,*/*"}, follow_redirects=True)
+    assert browser.url.path == "/inbox"
+    assert browser.headers["content-type"].startswith("text/html")
+    told = (await client.get("/")).json()
+    for name in ("inbox", "openapi", "workflows", "pauses"):
+        assert (await client.get(f"/{told[name]}")).status_code == 200
+
+
 async def test_it_can_be_asked_for_its_headers_alone(client: httpx.AsyncClient) -> None:
     asked = await client.head("/inbox")
 
