@@ -5,12 +5,11 @@ import signal
 import socket
 import sys
 import threading
-import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from getpass import getpass
 from types import FrameType
-from typing import Final
+from typing import Any, Final
 
 from app.cli.screen import visible
 
@@ -97,24 +96,27 @@ def interruptible() -> Generator[None]:
     reading = _Reading()
     hears, tells = socket.socketpair()
     tells.setblocking(False)
-    handlers = {
-        number: signal.signal(number, reading.stop) for number in (signal.SIGINT, signal.SIGUSR1)
-    }
-    woken = signal.set_wakeup_fd(tells.fileno(), warn_on_full_buffer=False)
     thread = threading.Thread(target=reading.insist, args=(hears,), daemon=True)
     thread.start()
+    before, woken = dict[int, Any](), -1
     try:
+        for number in (signal.SIGINT, signal.SIGUSR1):
+            before[number] = signal.signal(number, reading.stop)
+        woken = signal.set_wakeup_fd(tells.fileno(), warn_on_full_buffer=False)
         yield
     finally:
-        reading.end()
-        signal.set_wakeup_fd(woken)
-        tells.close()
-        thread.join()
-        hears.close()
-        for number, before in handlers.items():  # now that no more are sent
-            signal.signal(number, before)
-        if reading.is_unheard:
-            signal.raise_signal(signal.SIGINT)
+        try:
+            reading.end()
+        finally:  # a Ctrl-C may just have come before that
+            reading.end()
+            signal.set_wakeup_fd(woken)
+            tells.close()
+            thread.join()
+            hears.close()
+            for number, handler in before.items():  # now that no more are sent
+                signal.signal(number, handler)
+    if reading.is_unheard:
+        signal.raise_signal(signal.SIGINT)
 
 
 class _Reading:
@@ -126,17 +128,16 @@ class _Reading:
         self._goes_on = True
         self._over = threading.Event()
         self._was_interrupted = False
-        self._raises_again_at = 0.0
 
     def stop(self, number: int, frame: FrameType | None) -> None:
-        """Ends the reading: a signal's handler. What it raises has time to arrive before it is repeated."""
-        is_interrupt, now = number == signal.SIGINT, time.monotonic()
-        if self._goes_on and now >= self._raises_again_at:
-            self._raises_again_at = now + _ARRIVES_WITHIN
+        """Ends the reading: a signal's handler. Nothing is raised where that is being cleared up after."""
+        is_interrupt = number == signal.SIGINT
+        if isinstance(sys.exc_info()[1], KeyboardInterrupt | Abandoned):
+            return
+        if self._goes_on:
             self._was_interrupted |= is_interrupt
             raise KeyboardInterrupt if is_interrupt else Abandoned
-        if not self._goes_on:
-            self.is_unheard |= is_interrupt and not self._was_interrupted
+        self.is_unheard |= is_interrupt and not self._was_interrupted
 
     def end(self) -> None:
         """From now on nothing is sent."""
@@ -162,7 +163,6 @@ def _let_it_be(number: int, frame: FrameType | None) -> None:
 
 
 _AGAIN_AFTER: Final = 0.1  # seconds
-_ARRIVES_WITHIN: Final = 0.5
 _LOOK_EVERY: Final = 1.0
 
 with suppress(ImportError):
