@@ -20,6 +20,7 @@ from app.api import (
     resume,
     root,
     runs,
+    sessions,
     threads,
     webhooks,
     workflows,
@@ -42,7 +43,10 @@ MAX_HEADER_BYTES = 64 * 1024
 
 _ROUTES = tuple(
     each.router
-    for each in (threads, runs, resume, events, pauses, workflows, deliveries, audit, health, root)
+    for each in (
+        *(threads, runs, resume, events, pauses, workflows, deliveries, audit, sessions),
+        *(health, root),
+    )
 )
 _SENT = (
     "Authorization",

@@ -1,6 +1,7 @@
 """Who makes a request, and whether they may: the one place that says so, for every route.
 
     Authorization: Bearer … ─► Authentication: 401, or the principal; before anything else of the request is read
+    a session's cookie      ─► the same, for requests of the inbox's own page alone
     caller: Reader          ─► the scope that the route needs: 403, or the principal
 
 Whoever is let in sees the rows of their tenant alone: every use case takes the principal.
@@ -20,14 +21,16 @@ from starlette.types import Scope as Asgi
 
 from app.api.access import REQUEST_ID
 from app.api.aims import Aim, Aims, ids_in
+from app.api.cookie import session_in
 from app.api.problems import PRINCIPAL, BadCredential, NotSignedIn, problem_of
 from app.api.tokens import Tokens, is_token
 from app.domain.json import Json
 from app.domain.principal import Flaw, Holder, Lapsed, Principal, Scope
 from app.errors import Forbidden, SignoffError
-from app.lifecycle import api_keys
+from app.lifecycle import api_keys, sessions
 from app.lifecycle.refusals import Denied
 from app.lifecycle.replies import is_reply_token
+from app.lifecycle.sessions import BegunSession
 from app.lifecycle.site import Site
 from app.watching import logs
 
@@ -39,6 +42,9 @@ _LONGEST: Final = 16 * 1024
 _PUBLIC: Final = {"/", "/livez", "/readyz", "/openapi.json", "/inbox"}
 """What is answered to anybody: nothing of any tenant."""
 
+
+SESSION: Final = "/session"
+"""Where one signs in and out."""
 
 MAX_CLIENT = 64
 """Characters of an address; a proxy may pass anything on."""
@@ -64,27 +70,43 @@ class SignIn:
         self._tokens = tokens
         self._known: dict[bytes, _Known] = {}
 
-    async def principal_of(self, authorization: str | None) -> Principal:
-        """Who sends an `Authorization` header. Raises `NotSignedIn`, `BadCredential`."""
+    async def principal_of(self, scope: Asgi) -> Principal:
+        """Who the header of a request says it is, else who the cookie says.
+
+        Raises `NotSignedIn`, `BadCredential`, `CrossSite`.
+        """
+        authorization = _authorization(scope)
         if self._site.is_open and not _shows_reply_token(authorization):
             return Principal()
-        credential = _bearer(authorization)
-        digest = sha256(credential.encode()).digest()
+        if authorization is None and (secret := session_in(scope)):
+            return await self._known_by(secret)
+        return await self._known_by(_bearer(authorization))
+
+    async def begin_session(self, credential: str) -> tuple[Principal, BegunSession]:
+        """Begins a session of whoever holds a key or a token. Raises `BadCredential`."""
+        is_lasting = api_keys.is_key(credential) or is_token(credential)
+        holder = _good(await self._holder_of(credential) if is_lasting else None)
+        return holder.principal, await sessions.begin(self._site.database, holder)
+
+    async def end_session(self, secret: str) -> None:
+        """Ends a session: here at once, in other processes within `REMEMBERED_SECONDS`."""
+        await sessions.end(self._site.database, secret)
+        self._known.pop(_digest(secret), None)
+
+    async def _known_by(self, credential: str) -> Principal:
+        digest = _digest(credential)
         known = self._known.get(digest)
         if known and time.monotonic() < known.until:
             return known.principal
         self._known.pop(digest, None)
-        match await self._holder_of(credential):
-            case Holder() as holder:
-                self._remember(digest, holder)
-                return holder.principal
-            case Lapsed(principal=principal, flaw=flaw):
-                raise BadCredential(_NOT_GOOD, flaw=flaw, holder=principal)
-            case None:
-                raise BadCredential(_NOT_GOOD, flaw=Flaw.UNKNOWN)
+        holder = _good(await self._holder_of(credential))
+        self._remember(digest, holder)
+        return holder.principal
 
     async def _holder_of(self, credential: str) -> Holder | Lapsed | None:
         """The one place where credentials are told apart, by their form."""
+        if sessions.is_session(credential):
+            return await sessions.holder_of(self._site.database, credential)
         if api_keys.is_key(credential):
             return await api_keys.holder_of(self._site.database, credential)
         if is_reply_token(credential):
@@ -104,6 +126,20 @@ class SignIn:
 _NOT_GOOD: Final = "The credential is not known here, or not good any more."
 
 
+def _good(found: Holder | Lapsed | None) -> Holder:
+    match found:
+        case Holder():
+            return found
+        case Lapsed(principal=principal, flaw=flaw):
+            raise BadCredential(_NOT_GOOD, flaw=flaw, holder=principal)
+        case None:
+            raise BadCredential(_NOT_GOOD, flaw=Flaw.UNKNOWN)
+
+
+def _digest(credential: str) -> bytes:
+    return sha256(credential.encode()).digest()
+
+
 def _shows_reply_token(authorization: str | None) -> bool:
     """While the service is open everything else is ignored: whoever has such a token wants to use it."""
     _, _, credential = (authorization or "").strip().partition(" ")
@@ -114,11 +150,14 @@ def _bearer(authorization: str | None) -> str:
     if authorization is None:
         raise NotSignedIn("Say who you are: send a key, as Authorization: Bearer.")
     kind, _, credential = authorization.strip().partition(" ")
-    if kind.lower() != "bearer" or not credential.strip() or len(credential) > _LONGEST:
+    credential = credential.strip()
+    if kind.lower() != "bearer" or not credential or len(credential) > _LONGEST:
         raise BadCredential(
             "The Authorization header has no credential of the kind Bearer.", flaw=Flaw.MALFORMED
         )
-    return credential.strip()
+    if sessions.is_session(credential):
+        raise BadCredential("A session is good in its cookie alone.", flaw=Flaw.MALFORMED)
+    return credential
 
 
 class Unasked:
@@ -142,26 +181,26 @@ class Authentication:
         self._aims = aims
 
     async def __call__(self, scope: Asgi, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and not _is_public(scope["path"]):
+        if scope["type"] == "http" and not _is_public(scope):
             try:
-                principal = await self._sign_in.principal_of(_authorization(scope))
+                principal = await self._sign_in.principal_of(scope)
                 scope[PRINCIPAL] = _coming_by(principal, scope)
             except SignoffError as error:
-                await self._turn_away(scope, error)
+                if isinstance(error, BadCredential):
+                    await turn_away(self._site, scope, self._aims.of(scope["path"]), error)
                 await problem_of(error)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
-    async def _turn_away(self, scope: Asgi, error: SignoffError) -> None:
-        """Logs, counts and records whom it cannot let in; of strangers there is no record."""
-        if not isinstance(error, BadCredential):
-            return
-        logs.belongs_to(why=error.flaw)
-        self._site.metrics.turned_away(error.code, error.flaw)
-        if error.holder:
-            logs.belongs_to(by=error.holder.name, credential=error.holder.credential)
-            holder, aim = _coming_by(error.holder, scope), self._aims.of(scope["path"])
-            await _deny(self._site, holder, scope, aim, error, {"why": error.flaw})
+
+async def turn_away(site: Site, scope: Asgi, aim: Aim, error: BadCredential) -> None:
+    """Logs, counts and records whom one cannot let in; of strangers there is no record."""
+    logs.belongs_to(why=error.flaw)
+    site.metrics.turned_away(error.code, error.flaw)
+    if error.holder:
+        logs.belongs_to(by=error.holder.name, credential=error.holder.credential)
+        holder = _coming_by(error.holder, scope)
+        await _deny(site, holder, scope, aim, error, {"why": error.flaw})
 
 
 async def _deny(
@@ -187,7 +226,10 @@ def _coming_by(principal: Principal, scope: Asgi) -> Principal:
     )
 
 
-def _is_public(path: str) -> bool:
+def _is_public(scope: Asgi) -> bool:
+    path: str = scope["path"]
+    if path == SESSION:  # whoever signs in or out is not known yet, or not any more
+        return scope["method"] in ("POST", "DELETE")
     return path in _PUBLIC or path.startswith("/inbox/")
 
 
@@ -211,7 +253,7 @@ async def is_still_let_in(request: Request) -> bool:
     """Whether who makes a request that takes long is known by the same credential still, as far as can be told."""
     sign_in: SignIn = request.app.state.sign_in
     try:
-        await sign_in.principal_of(_authorization(request.scope))
+        await sign_in.principal_of(request.scope)
     except (BadCredential, NotSignedIn):
         return False
     except SignoffError:

@@ -171,6 +171,14 @@ class Resume(Sent):
     )
 
 
+class SignIn(Sent):
+    """What a browser signs in with."""
+
+    credential: str = Field(
+        min_length=1, max_length=16 * 1024, description="An API key, or a JWT of the issuer."
+    )
+
+
 def _as_text(moment: object) -> object:
     if not isinstance(moment, str):
         raise ValueError("must be a time with its offset, as text")
@@ -725,6 +733,16 @@ class AuditList(Answered):
 
     items: list[AuditRow]
     next: _Next
+
+
+class Session(Answered):
+    """Who asks, and what they may do."""
+
+    name: str | None = Field(description="Null while the service is open.")
+    tenant: str
+    groups: list[str]
+    scopes: list[str]
+    is_open: bool = Field(description="Whether nobody is asked who they are.")
 
 
 class Health(Answered):

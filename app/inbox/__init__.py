@@ -2,8 +2,10 @@
 
 The page is the folder `files`: HTML, CSS and JavaScript modules as they are written, without a build.
 
-inbox ─► pause-list, pause-view ─► decision-form ─► value-form ─► fields
-   └───► api, which alone sends requests
+inbox ─► filters, pause-list, shortcuts, sign-in
+   ├───► pause-view ─► decision-form ─► offers ─► value-form ─► nested-fields, fields
+   ├───► run-page ─► run-view ─► step-tree
+   └───► events (a stream, and back to it), api (which alone sends requests)
 """
 
 from app.inbox.serving import page

@@ -22,6 +22,9 @@ from app.storage.database import Database
 PREFIX: Final = "sgk_"
 """How a key begins, so that scanners of leaked secrets, and people, see what it is."""
 
+CREDENTIAL: Final = "key:"
+"""How the credential of a principal begins who is known by a key; its id follows."""
+
 _KEY: Final = re.compile(re.escape(PREFIX) + r"[A-Za-z0-9_-]{43}")
 _PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@:-]{0,127}")
 
@@ -104,7 +107,7 @@ async def holder_of(database: Database, secret: str) -> Holder | Lapsed | None:
         name=key.name,
         groups=frozenset(key.groups),
         scopes=frozenset(scope for scope in Scope if scope in key.scopes),
-        credential=f"key:{key.id}",
+        credential=f"{CREDENTIAL}{key.id}",
     )
     if found.is_revoked:
         return Lapsed(principal=principal, flaw=Flaw.REVOKED)

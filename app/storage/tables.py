@@ -465,3 +465,20 @@ api_keys = _table(
     PrimaryKeyConstraint("id"),
     UniqueConstraint("digest", name="api_keys_one_a_secret"),
 )
+
+# Somebody who has signed in on the page, with a key (`key_id`) or a token: who that is, until when. The
+# secret is in a cookie of their browser alone.
+sessions = _table(
+    "sessions",
+    Column("digest", LargeBinary, nullable=False),  # SHA-256 of the secret
+    _text("key_id", required=False),
+    _text("tenant"),
+    _text("name"),  # the principal's
+    _json("groups", required=True),
+    _json("scopes", required=True),
+    _text("credential"),
+    _time("created_at", required=True),
+    Column("expires_at", DateTime(timezone=True), nullable=False),
+    PrimaryKeyConstraint("digest"),
+    Index("sessions_by_end", "expires_at"),
+)

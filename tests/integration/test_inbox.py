@@ -56,7 +56,7 @@ async def test_every_file_may_load_and_reach_nothing_but_its_own_service(
 
 async def test_what_the_page_and_its_scripts_name_is_served(client: httpx.AsyncClient) -> None:
     page = (await client.get("/inbox")).text
-    named = set(re.findall(r'(?:src|href)="([^"]+)"', page))
+    named = set(re.findall(r'(?:src|href)="([^"#]+)"', page))
     for script in SCRIPTS:
         text = (await client.get(f"/inbox/{script}")).text
         named |= {f"inbox/{each}" for each in re.findall(r'from "\./([^"]+)"', text)}

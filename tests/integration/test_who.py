@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 
+from app.api.auth import SESSION
 from app.authoring import Approval
 from app.domain.principal import Scope
 from tests.described import operations
@@ -118,6 +119,8 @@ async def test_every_route_needs_the_scope_that_its_description_names(database_u
         public: set[str] = set()
         for method, path, operation in operations():
             asked = asks(method, path, operation["operationId"], ids)
+            if path == SESSION:  # by which one becomes known
+                continue
             if "security" not in operation:
                 assert (await at.served.client.request(**asked)).is_success
                 public.add(path)

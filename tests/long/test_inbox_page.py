@@ -1,118 +1,22 @@
-"""The inbox in a real browser, over a real service."""
+"""The inbox in a real browser, over a real service: what it shows, and how it decides."""
 
-import os
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-import httpx
 import pytest
 import pytest_asyncio
-from playwright.async_api import (
-    Browser,
-    Locator,
-    Page,
-    Request,
-    Route,
-    async_playwright,
-    expect,
-)
+from playwright.async_api import Route, expect
 
-from examples.errands import errands
-from examples.publishing import publishing
-from tests.serving import decide, service
+from tests.browsing import CHROMIUM, WITHOUT, Inbox, browser, inbox, open_service
+from tests.serving import decide
 from tests.workflows import desk
 
-CHROMIUM = Path("/usr/bin/chromium")
+__all__ = ["browser", "inbox", "open_service"]
+
 pytestmark = [
-    pytest.mark.asyncio(loop_scope="module"),  # the browser's
-    pytest.mark.skipif(not CHROMIUM.exists(), reason="needs a browser: apt-get install chromium"),
+    pytest.mark.asyncio(loop_scope="session"),  # the browser's
+    pytest.mark.skipif(not CHROMIUM.exists(), reason=WITHOUT),
 ]
-
-Json = dict[str, Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Inbox:
-    """The page in a browser, and a caller of the same service."""
-
-    page: Page
-    client: httpx.AsyncClient
-    requests: list[Request]
-
-    async def started(self, workflow: str, given: object = "the wall", **more: Any) -> Json:
-        """A run in a thread of its own that waits for a decision."""
-        thread = (await self.client.post("/threads")).json()["id"]
-        body = {"workflow": workflow, "input": given, **more}
-        run = (await self.client.post(f"/threads/{thread}/runs", json=body)).json()
-        assert run["status"] == "paused", run
-        return run
-
-    async def look(self) -> None:
-        await self.page.goto("/inbox")
-
-    async def open(self, run: Json, *, by: str | None = "maria") -> None:
-        """Opens a run's pause as a link of the list does, and gives a name where there is to be one."""
-        await self.page.goto("/inbox")
-        await self.link(run).click()
-        await expect(self.page.get_by_role("form", name="Decision")).to_be_visible()
-        if by:
-            await self.field("Your name").fill(by)
-
-    def link(self, run: Json) -> Locator:
-        return self.page.locator(f"#list a[href='#{run['pause']['id']}']")
-
-    def field(self, label: str) -> Locator:
-        return self.page.get_by_label(label, exact=True)
-
-    async def press(self, button: str) -> None:
-        await self.page.get_by_role("button", name=button, exact=True).click()
-
-    @property
-    def notice(self) -> Locator:
-        return self.page.locator(".notice")
-
-    async def decided(self, run: Json) -> Json:
-        """The run, once the page says that the decision is taken."""
-        await expect(self.notice).to_contain_text("Your decision is taken.")
-        return await self.now(run)
-
-    async def now(self, run: Json) -> Json:
-        place = f"/threads/{run['thread_id']}/runs/{run['id']}"
-        return (await self.client.get(place, headers={"prefer": "wait=20"})).json()
-
-    @property
-    def sent(self) -> list[Request]:
-        """The decisions that the page has sent."""
-        return [each for each in self.requests if each.method == "POST"]
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def browser() -> AsyncGenerator[Browser]:
-    as_root = ["--no-sandbox"] if os.geteuid() == 0 else []
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=as_root)
-        yield browser
-        await browser.close()
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def inbox(database_url: str, browser: Browser) -> AsyncGenerator[Inbox]:
-    """It must break nothing, be refused nothing by its own policy, and ask nobody but its service."""
-    async with service(database_url, [errands, publishing, *desk.ALL]) as served:
-        context = await browser.new_context(base_url=str(served.client.base_url))
-        page = await context.new_page()
-        requests: list[Request] = []
-        complaints: list[str] = []
-        page.on("request", lambda request: requests.append(request))
-        page.on("pageerror", lambda error: complaints.append(error.message))
-        page.on("console", lambda said: complaints.append(said.text))
-        yield Inbox(page=page, client=served.client, requests=requests)
-        await context.close()
-        base = str(served.client.base_url)
-        assert [each.url for each in requests if not each.url.startswith(base)] == []
-        assert [each for each in complaints if not each.startswith("Failed to load resource")] == []
 
 
 # ── Looking ──────────────────────────────────────────────────────────────────────────────────────────
@@ -473,7 +377,7 @@ async def test_arguments_are_changed_and_what_is_left_alone_stays_to_the_digit(
     run = await inbox.started("parcels")
     await inbox.open(run)
     await inbox.page.get_by_text("Change the arguments").click()
-    await inbox.field("to").fill('{"street": "Main Street"}')
+    await inbox.field("Street").fill("Main Street")
     await inbox.press("Approve with changes")
 
     ended = await inbox.decided(run)
@@ -549,7 +453,7 @@ async def test_a_pause_that_somebody_else_decides_says_so_while_it_is_looked_at(
     await expect(inbox.notice).to_contain_text("Rejected by paul")
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def still(inbox: Inbox) -> Inbox:
     """An inbox that does not look again by itself."""
     await inbox.page.clock.install()
@@ -660,22 +564,30 @@ async def test_looking_again_leaves_alone_what_is_being_written(inbox: Inbox) ->
 
 
 async def test_it_can_be_worked_with_the_keyboard_alone(inbox: Inbox) -> None:
+    """By its own keys, which move, and by those of the browser."""
     run = await inbox.started("confirmations")
     await inbox.look()
     await expect(inbox.link(run)).to_be_visible()
     keyboard = inbox.page.keyboard
 
-    await keyboard.press("Tab")
-    await keyboard.press("Enter")
+    await keyboard.press("j")
     await expect(inbox.page.get_by_role("heading", level=2)).to_be_focused()
-    await keyboard.press("Tab")
+    await keyboard.press("r")
+    await keyboard.type("just a look")
     await keyboard.press("Tab")
     await expect(inbox.field("Your name")).to_be_focused()
     await keyboard.type("maria")
-    await keyboard.press("Tab")
+    await keyboard.press("Escape")
+    await keyboard.press("x")
+    await expect(inbox.page.get_by_role("button", name="Reject")).to_be_focused()
     await keyboard.press("Enter")
 
-    assert (await inbox.decided(run))["pauses"][0]["decision"]["approved"] is True
+    decision = (await inbox.decided(run))["pauses"][0]["decision"]
+    assert (decision["approved"], decision["by"], decision["feedback"]) == (
+        False,
+        "maria",
+        "just a look",
+    )
     await expect(inbox.notice).to_be_focused()
 
 
@@ -699,7 +611,7 @@ async def test_every_control_has_a_name_and_nothing_is_wider_than_a_telephone(
 
     await inbox.link(run).click()
     await expect(inbox.page.get_by_role("form")).to_be_visible()
-    for each in await inbox.page.locator("summary").all():
+    for each in await inbox.view.locator("summary").all():
         await each.click()
 
     await expect(inbox.link(run)).to_be_hidden()

@@ -1,7 +1,7 @@
 """A workflow for each kind of question that a person can be asked."""
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import date, datetime, timedelta
 from enum import Enum
 from typing import Annotated, Any, Literal
 
@@ -32,6 +32,7 @@ from app.authoring import (
 from app.channels import InboxChannel
 
 desk = InboxChannel("desk")
+others = InboxChannel("others")
 
 
 class Stay(BaseModel):
@@ -55,6 +56,23 @@ class Parcel(BaseModel):
     to: Address
     number: int
     pin: Annotated[str, Sensitive]
+
+
+class Guest(BaseModel):
+    """Somebody who comes along."""
+
+    name: str = Field(min_length=2)
+    age: int = Field(ge=0, le=150)
+
+
+class Booking(BaseModel):
+    """What a booking needs."""
+
+    day: date
+    from_when: datetime
+    guests: list[Guest] = Field(min_length=1, max_length=3)
+    invoice: Address | None = None
+    tags: list[str] = []
 
 
 class Mood(Enum):
@@ -112,6 +130,10 @@ async def fill_in(context: StepContext, text: str) -> str:
     return context.input(Stay).model_dump_json()
 
 
+async def book(context: StepContext, text: str) -> str:
+    return context.input(Booking).model_dump_json()
+
+
 async def stumble(context: StepContext, text: str) -> str:
     raise RuntimeError(f"stumbled over {text}")
 
@@ -141,6 +163,19 @@ confirmations = Workflow(
     version="1",
     input=str,
     steps=[Step("echo", echo, before=Confirm("Shall it begin?", channel=desk))],
+    channels=[desk],
+)
+hurries = Workflow(
+    "hurries",
+    version="1",
+    input=str,
+    steps=[
+        Step(
+            "echo",
+            echo,
+            before=Confirm("In half an hour?", channel=desk, expires_after=timedelta(minutes=30)),
+        )
+    ],
     channels=[desk],
 )
 brief = Workflow(
@@ -195,8 +230,30 @@ errors = Workflow(
     channels=[desk],
 )
 
+bookings = Workflow(
+    "bookings",
+    version="1",
+    input=str,
+    steps=[Step("book", book, before=AskInput("For whom, and when?", Booking, channel=desk))],
+    channels=[desk],
+)
+drafts = Workflow(
+    "drafts",
+    version="1",
+    input=str,
+    steps=[Step("draft", echo, after=Review("Is this a good text?", channel=desk))],
+    channels=[desk],
+)
+councils = Workflow(
+    "councils",
+    version="1",
+    input=str,
+    steps=[Step("echo", echo, before=Confirm("Do all agree?", channel=others, quorum=2))],
+    channels=[others],
+)
+
 ALL = (
     *(parcels, colours, toppings, anything, numbers, moods, truths, addresses, calls),
-    *(confirmations, brief, stays, offers, ways, errors),
+    *(confirmations, brief, stays, offers, ways, errors, bookings, drafts, councils, hurries),
 )
 """Each of them asks once, and takes a text."""

@@ -5,8 +5,8 @@ import { rememberDecider, rememberedDecider } from "./decider.js";
 import { element, say } from "./element.js";
 import { LEFT_OUT, Misfit, textField } from "./fields.js";
 import { writeJson } from "./json.js";
-import { givenKey } from "./key.js";
 import { offersOf } from "./offers.js";
+import { whoIsHere } from "./session.js";
 import { refused } from "./words.js";
 
 /**
@@ -31,7 +31,7 @@ class DecisionForm {
   constructor(pause, send) {
     this.#send = send;
     this.#reason = reasonField(pause);
-    this.#by = givenKey() ? null : deciderField(); // a key says who decides
+    this.#by = whoIsHere()?.is_open === false ? null : deciderField(); // else the session says who
     const { forms, offers } = offersOf(pause);
     this.#offers = offers;
     this.#fields = [...forms, this.#reason, ...(this.#by ? [this.#by] : [])];
@@ -117,7 +117,9 @@ class DecisionForm {
 }
 
 function reasonField(pause) {
-  return textField({ pointer: "/feedback", label: "Reason", hint: readerOf(pause) });
+  const field = textField({ pointer: "/feedback", label: "Reason", hint: readerOf(pause) });
+  field.element.querySelector("textarea").dataset.field = "reason";
+  return field;
 }
 
 function readerOf({ kind, level, allowed }) {

@@ -25,12 +25,13 @@ export class Field {
    * @param {object} about
    *   pointer, label, hint, isNeeded; `initial`, what stands there at first, if anything does;
    *   `controls`, the elements that take it; `content`, what holds them, if there are several;
-   *   `read()`, which gives the value or LEFT_OUT, and throws a Misfit.
+   *   `read()`, which gives the value or LEFT_OUT, and throws a Misfit; `check(value)`, which says
+   *   what is wrong with it, if anything is.
    */
-  constructor({ pointer, label, hint, isNeeded, initial, controls, content, read }) {
+  constructor({ pointer, label, hint, isNeeded, initial, controls, content, read, check }) {
     this.pointer = pointer;
     this.#initial = initial;
-    this.#read = read;
+    this.#read = check ? () => checked(read(), check) : read;
     this.#controls = controls;
     this.#fault = element("p", { class: "fault", id: newId(), hidden: true });
     const parts = { label: named(label, isNeeded), hint, fault: this.#fault };
@@ -40,13 +41,13 @@ export class Field {
     this.element.addEventListener("input", () => this.#touch());
   }
 
-  /** The value as it came, or as it was changed; where it is wrong, says so and throws a Misfit. */
-  value() {
+  /** The value as it came, or as it was changed; where it is wrong, says so, unless quietly, and throws a Misfit. */
+  value({ isQuiet = false } = {}) {
     if (!this.#isTouched && this.#initial !== undefined) return this.#initial;
     try {
       return this.#read();
     } catch (misfit) {
-      this.complain(this.pointer, misfit.message);
+      if (!isQuiet) this.complain(this.pointer, misfit.message);
       throw misfit;
     }
   }
@@ -79,6 +80,12 @@ export class Field {
       else control.removeAttribute("aria-invalid");
     }
   }
+}
+
+function checked(value, check) {
+  const fault = value === LEFT_OUT ? undefined : check(value);
+  if (fault) throw new Misfit(fault);
+  return value;
 }
 
 function named(label, isNeeded) {
@@ -150,6 +157,48 @@ export function numberField({ isNeeded, isInteger, isNullable, ...about }) {
   return new Field({ ...about, isNeeded, controls: [control], read });
 }
 
+const DATED = {
+  date: { type: "date", needed: "Give a date." },
+  time: { type: "time", needed: "Give a time." },
+  "date-time": { type: "datetime-local", needed: "Give a date and a time." },
+};
+
+/** Whether a text of this format has a field that knows its form. */
+export function isDated(format) {
+  return format in DATED;
+}
+
+/** A date, a time, or both: a moment is written in this browser's time zone, and sent in UTC. */
+export function dateField({ isNeeded, isNullable, format, ...about }) {
+  const { type, needed } = DATED[format];
+  const isMoment = format === "date-time";
+  const isPlain = isMoment && about.initial !== undefined && !/(Z|[+-]\d\d:\d\d)$/i.test(about.initial ?? "Z");
+  const control = element("input", { type, step: format === "date" ? null : "1" });
+  control.value = isMoment && !isPlain ? localOf(about.initial) : (about.initial ?? "");
+  const hint = isMoment && !isPlain ? [about.hint, `In your time zone, ${zone()}.`] : [about.hint];
+  const read = () => {
+    if (control.validity.badInput) throw new Misfit(needed);
+    if (control.value) return isMoment && !isPlain ? new Date(control.value).toISOString() : control.value;
+    if (isNullable) return null;
+    if (isNeeded) throw new Misfit(NEEDED);
+    return LEFT_OUT;
+  };
+  const words = hint.filter(Boolean).join(" ");
+  return new Field({ ...about, hint: words, isNeeded, controls: [control], read });
+}
+
+/** A moment as a field has it; nothing for one that cannot be read. */
+function localOf(timestamp) {
+  const moment = new Date(timestamp ?? "");
+  if (Number.isNaN(moment.getTime())) return "";
+  const local = new Date(moment.getTime() - moment.getTimezoneOffset() * 60_000);
+  return local.toISOString().slice(0, 19);
+}
+
+function zone() {
+  return Intl.DateTimeFormat().resolvedOptions().timeZone;
+}
+
 /** One of some values. `choices` are `{label, hint, value}`. */
 export function choiceField({ isNeeded, isNullable, choices, ...about }) {
   const empty = { label: "no answer", value: isNullable ? null : LEFT_OUT };
@@ -193,12 +242,15 @@ function isInitial(value, initial) {
 }
 
 /**
- * Several of some values, in the order in which they are ticked. `least` are needed; `order` says
+ * Several of some values, in the order in which they are ticked: `least` to `most`; `order` says
  * of their labels, in that order, what it means.
  */
-export function choicesField({ isNeeded, least = 0, choices, order, ...about }) {
-  const ticks = choices.map(() => element("input", { type: "checkbox" }));
-  let chosen = [];
+export function choicesField({ isNeeded, least = 0, most = Infinity, choices, order, ...about }) {
+  const placed = (about.initial ?? []).map((one) => choices.findIndex(({ value }) => isInitial(value, one)));
+  let chosen = placed;
+  const ticks = choices.map((_, at) =>
+    element("input", { type: "checkbox", checked: placed.includes(at) }),
+  );
   const said = element("p", { class: "order", role: "status" });
   ticks.forEach((tick, at) =>
     tick.addEventListener("change", () => {
@@ -208,6 +260,7 @@ export function choicesField({ isNeeded, least = 0, choices, order, ...about }) 
   );
   const read = () => {
     if (chosen.length < least) throw new Misfit(`Choose at least ${least === 1 ? "one" : least}.`);
+    if (chosen.length > most) throw new Misfit(`Choose at most ${most}.`);
     return chosen.map((at) => choices[at].value);
   };
   const content = [choiceList(ticks, choices), said];

@@ -1,6 +1,8 @@
 // What a pause offers to its decider: forms to fill in, and a button for each way to decide.
 
+import { changesElement } from "./changes-view.js";
 import { element } from "./element.js";
+import { LEFT_OUT } from "./fields.js";
 import { ValueForm } from "./value-form.js";
 import { actionIn } from "./words.js";
 
@@ -36,36 +38,39 @@ function verdicts(pause) {
 /** What may be put in the place of what is shown: the arguments of a call, or an output. */
 function changesOf({ allowed, call, output, response_schema: root }) {
   if (allowed.includes("override_arguments")) {
-    return new Changes("override_arguments", "Change the arguments", root, call.arguments);
+    const hidden = call.sensitive_paths;
+    return new Changes("override_arguments", "Change the arguments", root, call.arguments, hidden);
   }
   if (allowed.includes("override_output")) {
-    return new Changes("override_output", "Change the output", root, output);
+    return new Changes("override_output", "Change the output", root, output, []);
   }
   return undefined;
 }
 
-/** A form that is closed at first, and counts only if something was changed in it. */
+/** A form that is closed at first, and counts only if something was changed in it; it says what. */
 class Changes {
   #name;
   #make;
   #form;
+  #initial;
+  #hidden;
+  #details;
   #room = element("div");
+  #diff = element("section", { class: "subject", "aria-label": "What you change", hidden: true });
   #tell = () => {};
 
-  constructor(name, title, root, initial) {
+  constructor(name, title, root, initial, hidden) {
     this.#name = name;
+    this.#initial = initial;
+    this.#hidden = hidden;
     const schema = root.properties[name];
     this.#make = () =>
       new ValueForm({ schema, root, initial, pointer: `/${name}`, label: title, isNeeded: true });
     const discard = element("button", { type: "button" }, "Undo the changes");
     discard.addEventListener("click", () => this.#discard());
-    this.element = element(
-      "details",
-      { class: "changes" },
-      element("summary", null, title),
-      this.#room,
-      discard,
-    );
+    const summary = element("summary", null, title);
+    this.#details = element("details", { class: "changes" }, summary, this.#room, discard);
+    this.element = element("div", { class: "changing" }, this.#details, this.#diff);
     this.#room.addEventListener("input", () => this.#set(true));
     this.#discard();
   }
@@ -84,7 +89,7 @@ class Changes {
   }
 
   focus() {
-    this.element.open = true;
+    this.#details.open = true;
     this.#form.focus();
   }
 
@@ -98,9 +103,14 @@ class Changes {
     this.#set(false);
   }
 
-  #set(isChanged) {
-    this.isChanged = isChanged;
-    this.#tell(isChanged);
+  #set(isTouched) {
+    const now = isTouched ? this.#form.soFar() : this.#initial;
+    const diff = now === LEFT_OUT ? null : changesElement(this.#initial, now, this.#hidden);
+    this.#diff.replaceChildren(element("h3", null, "What you change"), ...(diff ? [diff] : []));
+    this.#diff.hidden = !diff;
+    // What is not right yet is a change, too: it has to be mended or undone before it is approved.
+    this.isChanged = isTouched && (now === LEFT_OUT || Boolean(diff));
+    this.#tell(this.isChanged);
   }
 }
 

@@ -73,7 +73,7 @@ export function controlOf(schema, root) {
     case "number":
       return "number";
     case "array":
-      return choicesOf(itemOf(schema, root)) ? "choices" : "json";
+      return controlOfList(schema, root);
     case "object":
       return Object.keys(schema.properties ?? {}).length ? "object" : "json";
     case undefined:
@@ -81,6 +81,11 @@ export function controlOf(schema, root) {
     default:
       return "json";
   }
+}
+
+function controlOfList(schema, root) {
+  if (schema.prefixItems || schema.items === undefined) return "json";
+  return choicesOf(itemOf(schema, root)) ? "choices" : "list";
 }
 
 /** The values that a schema allows, if it lists them. */
@@ -91,4 +96,48 @@ export function choicesOf(schema) {
 /** The plain schema of the items of a list. */
 export function itemOf(schema, root) {
   return plain(schema.items, root);
+}
+
+// ── What a value has to be ──────────────────────────────────────────────────────────────────────
+
+const RULES = {
+  string: {
+    minLength: [(text, least) => lengthOf(text) >= least, (least) => `Write at least ${least} characters.`],
+    maxLength: [(text, most) => lengthOf(text) <= most, (most) => `Write at most ${most} characters.`],
+    pattern: [matches, () => "This does not have the form that is asked for."],
+  },
+  number: {
+    minimum: [(number, least) => number >= least, (least) => `This has to be at least ${least}.`],
+    maximum: [(number, most) => number <= most, (most) => `This may be at most ${most}.`],
+    exclusiveMinimum: [(number, bound) => number > bound, (bound) => `This has to be more than ${bound}.`],
+    exclusiveMaximum: [(number, bound) => number < bound, (bound) => `This has to be less than ${bound}.`],
+  },
+  list: {
+    minItems: [(list, least) => list.length >= least, (least) => `Give at least ${least}.`],
+    maxItems: [(list, most) => list.length <= most, (most) => `Give at most ${most}.`],
+  },
+};
+
+/** What is wrong with a value by its plain schema, as far as a form can tell; the service tells the rest. */
+export function wrongWith(value, schema) {
+  const rules = Object.entries(RULES[Array.isArray(value) ? "list" : typeof value] ?? {});
+  for (const [name, [isRight, words]] of rules) {
+    const bound = schema[name];
+    if (bound !== undefined && !isRight(value, bound)) return words(bound);
+  }
+  return undefined;
+}
+
+/** In characters as people count them, and as JSON Schema does. */
+function lengthOf(text) {
+  return [...text].length;
+}
+
+/** A pattern that this browser does not know is left to the service. */
+function matches(text, pattern) {
+  try {
+    return new RegExp(pattern, "u").test(text);
+  } catch {
+    return true;
+  }
 }

@@ -4,16 +4,20 @@ import { element } from "./element.js";
 import {
   choiceField,
   choicesField,
+  dateField,
+  isDated,
   jsonField,
   LEFT_OUT,
   numberField,
   textField,
 } from "./fields.js";
-import { isObject, pointerToken, writeJson } from "./json.js";
-import { choicesOf, controlOf, itemOf, plain } from "./schema.js";
+import { isObject, writeJson } from "./json.js";
+import { choicesOf, controlOf, itemOf, plain, wrongWith } from "./schema.js";
+import { ListFields, ObjectFields, OptionalFields } from "./nested-fields.js";
 
 const MASK = "***";
 const ONE_LINE = 100;
+const DEEPEST = 6;
 
 /**
  * Asks for a value: by the fields that its schema calls for, or by a text area that takes JSON.
@@ -28,14 +32,12 @@ export class ValueForm {
   #room = element("div");
 
   constructor(about) {
-    const { schema, root, initial } = about;
-    const kind = controlOf(plain(schema, root), root);
     this.pointer = about.pointer;
     this.#json = jsonField({ ...described(about), hint: "As JSON." });
-    this.#isJson = kind === "json" || !isShown(kind, plain(schema, root), initial);
+    this.#isJson = controlFor(about, 0) === "json";
     this.element = element("div", { class: "value-form" }, this.#room);
     if (!this.#isJson) {
-      this.#fields = kind === "object" ? new ObjectFields(about) : fieldFor(about);
+      this.#fields = fieldFor(about, 0);
       this.element.append(this.#switch());
     }
     this.#draw();
@@ -44,6 +46,15 @@ export class ValueForm {
   /** The value, or LEFT_OUT; throws a Misfit after it has said in the form what is wrong. */
   value() {
     return this.#used.value();
+  }
+
+  /** The value as far as it is right; LEFT_OUT where it is not. Says nothing. */
+  soFar() {
+    try {
+      return this.#used.value({ isQuiet: true });
+    } catch {
+      return LEFT_OUT;
+    }
   }
 
   complain(pointer, message) {
@@ -69,98 +80,59 @@ export class ValueForm {
   #switch() {
     const tick = element("input", { type: "checkbox" });
     tick.addEventListener("change", () => {
-      if (tick.checked) this.#json.write(this.#valueSoFar());
+      if (tick.checked) this.#json.write(this.soFar());
       this.#isJson = tick.checked;
       this.#draw();
     });
     const words = element("span", null, "Write it as JSON");
     return element("label", { class: "choice as-json" }, tick, words);
   }
+}
 
-  #valueSoFar() {
-    try {
-      return this.#fields.value();
-    } catch {
-      return LEFT_OUT;
-    }
+/** The control that can ask for a value and show what stands there at first: "json" if no other can. */
+function controlFor({ schema, root, initial }, depth) {
+  const known = plain(schema, root);
+  const control = depth > DEEPEST ? "json" : controlOf(known, root);
+  return isShown(control, known, root, initial) ? control : "json";
+}
+
+function isShown(control, schema, root, initial) {
+  if (initial === undefined || initial === null) return true;
+  switch (control) {
+    case "object":
+      return isObject(initial) && Object.keys(initial).every((name) => name in schema.properties);
+    case "list":
+      return Array.isArray(initial);
+    case "choices":
+      return Array.isArray(initial) && areKnown(initial, choicesOf(itemOf(schema, root)));
+    case "string":
+    case "anything":
+      return typeof initial === "string" || schema.isDecimal;
+    default:
+      return true;
   }
 }
 
-/** Whether the fields can show what stands there at first. */
-function isShown(kind, schema, initial) {
-  if (initial === undefined) return true;
-  if (kind === "object") {
-    return isObject(initial) && Object.keys(initial).every((name) => name in schema.properties);
-  }
-  return kind !== "choices" && (kind !== "anything" || typeof initial === "string");
-}
-
-/** The members of an object, each with a field of its own. */
-class ObjectFields {
-  #members;
-
-  constructor({ pointer, schema, root, initial = {} }) {
-    const { properties, required, description } = plain(schema, root);
-    const needed = new Set(required);
-    this.#members = Object.entries(properties).map(([name, member]) => ({
-      name,
-      field: fieldFor({
-        schema: member,
-        root,
-        pointer: `${pointer}/${pointerToken(name)}`,
-        label: member.title ?? name,
-        isNeeded: needed.has(name),
-        initial: Object.hasOwn(initial, name) ? initial[name] : undefined,
-      }),
-    }));
-    this.element = element(
-      "div",
-      { class: "fields" },
-      description && element("p", { class: "hint" }, description),
-      this.#fields.map((field) => field.element),
-    );
-  }
-
-  /** The object; throws after every field that is wrong has said so. */
-  value() {
-    const members = [];
-    const misfits = [];
-    for (const { name, field } of this.#members) {
-      try {
-        members.push([name, field.value()]);
-      } catch (misfit) {
-        misfits.push(misfit);
-      }
-    }
-    if (misfits.length) throw misfits[0];
-    return Object.fromEntries(members.filter(([, value]) => value !== LEFT_OUT));
-  }
-
-  complain(pointer, message) {
-    return this.#fields.some((field) => field.complain(pointer, message));
-  }
-
-  focus() {
-    const field = this.#fields.find((each) => each.hasFault) ?? this.#fields[0];
-    field?.focus();
-  }
-
-  get hasFault() {
-    return this.#fields.some((field) => field.hasFault);
-  }
-
-  get #fields() {
-    return this.#members.map(({ field }) => field);
-  }
+/** Whether each is one of those that may be ticked, and none comes twice. */
+function areKnown(values, choices) {
+  const written = values.map((value) => writeJson(value));
+  const known = new Set(choices.map((choice) => writeJson(choice)));
+  return new Set(written).size === written.length && written.every((each) => known.has(each));
 }
 
 /** One field for a value, whatever it is: what has no control of its own is written as JSON. */
-function fieldFor({ root, choices, order, ...given }) {
+function fieldFor({ choices, order, ...given }, depth) {
+  const { root } = given;
   const schema = plain(given.schema, root);
-  const about = { ...described({ ...given, root }), isNullable: schema.isNullable };
-  switch (controlOf(schema, root)) {
+  const about = {
+    ...described(given),
+    isNullable: schema.isNullable,
+    check: (value) => wrongWith(value, schema),
+  };
+  switch (controlFor(given, depth)) {
     case "string":
       if (schema.isSensitive) return secretField(about);
+      if (isDated(schema.format)) return dateField({ ...about, format: schema.format });
       return textField({ ...about, ...formOf(schema, about) });
     case "anything":
       return textField(about);
@@ -172,6 +144,10 @@ function fieldFor({ root, choices, order, ...given }) {
       return choiceField({ ...about, choices: choices ?? named(choicesOf(schema)) });
     case "choices":
       return severalField(schema, { ...about, root, choices, order });
+    case "object":
+      return objectFields(schema, about, { root, depth });
+    case "list":
+      return listFields(schema, about, { root, depth });
     default:
       return jsonField(about);
   }
@@ -181,6 +157,39 @@ function fieldFor({ root, choices, order, ...given }) {
 function described({ schema, root, pointer, label, isNeeded, initial }) {
   const { description, default: usual } = plain(schema, root);
   return { pointer, label, hint: description, isNeeded, initial: initial ?? usual ?? initial };
+}
+
+function objectFields({ properties, required = [] }, about, { root, depth }) {
+  const make = (initial) =>
+    new ObjectFields({
+      ...about,
+      isOutermost: depth === 0,
+      members: Object.entries(properties).map(([name, member]) => ({
+        name,
+        make: (pointer) =>
+          fieldFor(
+            {
+              schema: member,
+              root,
+              pointer,
+              label: member.title ?? name,
+              isNeeded: required.includes(name),
+              initial: Object.hasOwn(initial ?? {}, name) ? initial[name] : undefined,
+            },
+            depth + 1,
+          ),
+      })),
+    });
+  const isOptional = depth > 0 && (about.isNullable || !about.isNeeded);
+  return isOptional ? new OptionalFields({ ...about, make }) : make(about.initial);
+}
+
+function listFields(schema, about, { root, depth }) {
+  const item = (pointer, label, initial) =>
+    fieldFor({ schema: schema.items, root, pointer, label, isNeeded: true, initial }, depth + 1);
+  const make = (initial) =>
+    new ListFields({ ...about, initial: initial ?? undefined, item, least: schema.minItems ?? 0 });
+  return about.isNullable ? new OptionalFields({ ...about, make }) : make(about.initial);
 }
 
 function formOf({ format, maxLength, isDecimal }, { initial }) {
@@ -199,11 +208,11 @@ function secretField({ initial, hint, isNeeded, ...about }) {
   });
 }
 
-function severalField(schema, { root, choices, order, initial, ...about }) {
+function severalField(schema, { root, choices, order, ...about }) {
   const offered = choices ?? named(choicesOf(itemOf(schema, root)));
   if (schema.maxItems === 1) return oneOfSeveral(schema, { ...about, choices: offered });
-  if (initial?.length) return jsonField({ ...about, initial });
-  return choicesField({ ...about, least: schema.minItems, choices: offered, order });
+  const [least, most] = [schema.minItems, schema.maxItems];
+  return choicesField({ ...about, check: undefined, least, most, choices: offered, order });
 }
 
 /** A list of one is chosen like one value. */

@@ -5,25 +5,26 @@ import { isObject, pointerToken, writeJson } from "./json.js";
 
 const DEEPEST = 4;
 const LONG = 1500;
+const MASK = "***";
 
 /**
  * A value as an element. A sign stands in the place of what is `hidden`: JSON pointers, whose `*`
- * stands for any item or key.
+ * stands for any item or key. `prose` makes the elements of texts.
  */
-export function valueElement(value, hidden = []) {
-  return shown(value, { pointer: "", depth: 0, isHidden: matcher(hidden) });
+export function valueElement(value, hidden = [], { prose = text } = {}) {
+  return shown(value, { pointer: "", depth: 0, isHidden: hidingAt(hidden), prose });
 }
 
 /** An object's members as the rows of a table. */
 export function valueTable(members, hidden = []) {
-  return table(members, { pointer: "", depth: 0, isHidden: matcher(hidden) });
+  return table(members, { pointer: "", depth: 0, isHidden: hidingAt(hidden), prose: text });
 }
 
 function shown(value, at) {
-  if (at.isHidden(at.pointer)) return hiddenSign();
+  if (value === MASK || at.isHidden(at.pointer)) return hiddenSign();
   if (Array.isArray(value)) return value.length ? list(value, at) : remark("empty list");
   if (isObject(value)) return Object.keys(value).length ? table(value, at) : remark("empty");
-  if (typeof value === "string") return value ? text(value) : remark("empty text");
+  if (typeof value === "string") return value ? at.prose(value) : remark("empty text");
   return element("code", { class: "literal" }, String(value));
 }
 
@@ -46,8 +47,8 @@ function list(items, at) {
   return element("ol", { class: "value" }, rows);
 }
 
-function within({ pointer, depth, isHidden }, name) {
-  return { pointer: `${pointer}/${pointerToken(name)}`, depth: depth + 1, isHidden };
+function within(at, name) {
+  return { ...at, pointer: `${at.pointer}/${pointerToken(name)}`, depth: at.depth + 1 };
 }
 
 /** What is masked came masked, so that its JSON may be shown as it is. */
@@ -82,7 +83,8 @@ export function visible(value) {
   });
 }
 
-function matcher(patterns) {
+/** Whether a pointer is one of those that are hidden. */
+export function hidingAt(patterns) {
   const all = patterns.map((pattern) => pattern.split("/"));
   return (pointer) => {
     const tokens = pointer.split("/");

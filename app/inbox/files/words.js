@@ -14,6 +14,9 @@ const KINDS = {
   unknown_outcome: "Call in doubt",
 };
 
+/** All kinds, as `[kind, name]`. */
+export const ALL_KINDS = Object.entries(KINDS);
+
 /** The kind of a pause. */
 export function kindOf(pause) {
   return KINDS[pause.kind] ?? pause.kind;
@@ -39,6 +42,30 @@ export function verdictOf({ allowed, decision }) {
   if (allowed.includes("value")) return "Answered";
   const isChanged = decision.override_arguments || "override_output" in decision;
   return isChanged ? "Approved with changes" : "Approved";
+}
+
+/** The address of a run within the page. */
+export function runAddress(threadId, runId) {
+  return `#run/${encodeURIComponent(threadId)}/${encodeURIComponent(runId)}`;
+}
+
+const STATUSES = {
+  open: "Waits for a decision",
+  decided: "Decided",
+  expired: "Expired",
+  superseded: "Superseded by a newer run",
+  queued: "Queued",
+  running: "Running",
+  paused: "Waits for a person",
+  completed: "Completed",
+  failed: "Failed",
+  cancelled: "Cancelled",
+  skipped: "Skipped",
+};
+
+/** The status of a pause, a run or a step. */
+export function statusOf(status) {
+  return STATUSES[status] ?? status;
 }
 
 const CLOSED = {
@@ -72,6 +99,10 @@ const REFUSED = {
   digest_mismatch:
     "What this pause asks about is not what you saw. Look at it again; nothing was decided.",
   not_found: `${GONE} Nothing was decided.`,
+  already_voted: "You have voted on this pause already; it waits for others.",
+  not_an_approver: "You are not among those who may decide this. Nothing was decided.",
+  requester_may_not_approve:
+    "You have asked for this run, so somebody else has to approve it. You may reject it.",
   workflow_incompatible:
     "Nobody serves this version of the workflow at the moment. The pause stays open: try later.",
 };
