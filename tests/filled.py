@@ -87,6 +87,11 @@ select tenant, id, 'request', thread_id, id, created_at from runs;
 
 insert into api_keys (id, tenant, name, digest, groups, scopes)
 select 'key_' || i, 'default', 'person_' || i, sha256(i::text::bytea), '[]', '[]' from generate_series(1, 500) i;
+
+insert into sessions (digest, key_id, tenant, name, groups, scopes, credential, expires_at)
+select sha256(i::text::bytea), 'key_' || i % 500, 'default', 'person_' || i % 500, '[]', '[]', 'key:' || i % 500,
+       now() + make_interval(mins => i - 20)
+from generate_series(1, 2000) i;
 """
 
 GROWING = frozenset(
@@ -109,7 +114,7 @@ GROWING = frozenset(
             "checkpoint_writes",
             "idempotency_keys",
         ),
-        "api_keys",
+        *("api_keys", "sessions"),
     }
 )
 """The tables that grow with what is done; what is left has a handful of rows."""

@@ -7,7 +7,7 @@ from app.storage.database import Database
 
 # Whoever begins one takes away those that have ended; nobody else has to.
 _BEGIN = """
-with gone as (delete from sessions where expires_at <= clock_timestamp())
+with gone as (delete from sessions where expires_at <= now())
 insert into sessions (digest, key_id, tenant, name, groups, scopes, credential, expires_at)
 values ($1, $2, $3, $4, $5, $6, $7, clock_timestamp() + make_interval(secs => $8))
 """

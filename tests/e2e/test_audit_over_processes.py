@@ -11,7 +11,7 @@ from app.storage.database import Database
 from tests.e2e.conftest import Town
 from tests.pooler import IS_POOLED
 from tests.racing import MANY, race, race_votes
-from tests.service import Api, Processes
+from tests.service import Api, Processes, free_port
 
 
 async def test_chains_hold_after_decisions_and_votes_that_race_over_two_processes(
@@ -86,7 +86,7 @@ async def test_only_a_trusted_proxy_says_where_a_decision_comes_from(
 
 
 async def test_a_proxy_that_is_no_network_stops_the_start(own: Processes) -> None:
-    told = await own.command("serve", trusted_proxies="10.0.0.0/33")
+    told = await own.command("serve", "--port", str(free_port()), trusted_proxies="10.0.0.0/33")
     assert await told.exit_code() == 1
     assert "SIGNOFF_TRUSTED_PROXIES" in told.complaints[0]
 

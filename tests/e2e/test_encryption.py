@@ -12,7 +12,7 @@ import asyncpg
 import orjson
 import pytest
 
-from tests.service import Api, Json, Process, Processes, Served, approval, processes
+from tests.service import Api, Json, Process, Processes, Served, approval, free_port, processes
 from tests.workflows.effects import VARIABLE, Effects
 
 OLD, NEW = (base64.b64encode(os.urandom(32)).decode() for _ in range(2))
@@ -100,7 +100,7 @@ async def test_keys_are_changed_while_runs_wait(
     first = await safes.serve(encryption_keys=keys(OLD, NEW))
     async with first.api() as api:
         runs = [await pause(api, canary) for _ in range(3)]
-    refused = await safes.command("serve", encryption_keys=keys(NEW))
+    refused = await safes.command("serve", "--port", str(free_port()), encryption_keys=keys(NEW))
     assert "SIGNOFF_ENCRYPTION_KEYS" in await refusal(refused)
     second = await safes.serve(encryption_keys=keys(NEW, OLD))
     async with second.api() as api:
@@ -144,7 +144,7 @@ async def test_what_was_stored_in_clear_is_encrypted_by_the_command(
         assert (await api.decided(run["pause"]))["status"] == "completed"
     again = await safes.command("encrypt", encryption_keys=keys(NEW))
     assert again.said.startswith("0 values")
-    without = await safes.command("serve")
+    without = await safes.command("serve", "--port", str(free_port()))
     assert "SIGNOFF_ENCRYPTION_KEYS" in await refusal(without)
     masked = await safes.command("audit", "verify")
     assert masked.said.startswith("The audit is whole: ")
@@ -164,6 +164,8 @@ async def test_a_sealed_value_that_was_put_into_another_row_is_not_taken(
             other["pause"]["id"],
             mine["pause"]["id"],
         )
+    later = await safes.serve(encryption_keys=keys(OLD))  # it has not seen them before
+    async with later.api() as api:
         assert (await api.decide(mine["pause"])).status_code == 500
         assert (await api.run(mine))["status"] == "paused"
     assert effects.of(mine) == []
@@ -173,7 +175,8 @@ async def test_a_sealed_value_that_was_put_into_another_row_is_not_taken(
 async def test_a_key_that_is_none_stops_the_start_and_is_not_quoted(
     safes: Processes, value: str
 ) -> None:
-    line = await refusal(await safes.command("serve", encryption_keys=value))
+    port = str(free_port())
+    line = await refusal(await safes.command("serve", "--port", port, encryption_keys=value))
     assert "SIGNOFF_ENCRYPTION_KEYS" in line
     assert value[2:-2] not in line
 

@@ -53,7 +53,9 @@ async def test_nobody_is_let_in_without_a_credential(database_url: str) -> None:
 async def test_a_stranger_learns_nothing_of_what_there_is(database_url: str) -> None:
     async with service(database_url, [errands], is_open=False) as served:
         for path in ("/threads/nope", "/nope", "/metrics", "/threads/%00", "//livez", "/livez/"):
-            answer = await served.client.get(path)
+            answer = await served.client.get(
+                f"http://{served.client.base_url.netloc.decode()}{path}"
+            )
             assert refused(answer) == (401, "unauthenticated"), path
         huge = await served.client.post("/threads", content=b"x" * 2_000_000)
         assert refused(huge) == (401, "unauthenticated")

@@ -32,8 +32,10 @@ from app.authoring import (
     tool,
 )
 from app.domain.ids import DEFAULT_TENANT, RunId, ThreadId
+from app.domain.principal import Principal
 from app.domain.run import RunRef
-from app.lifecycle import api_keys, claim, expire, remind
+from app.lifecycle import api_keys, claim, expire, remind, sessions
+from app.lifecycle.api_keys import Holder
 from app.lifecycle.forget import forget_old
 from app.lifecycle.site import Site
 from app.main import application
@@ -321,8 +323,15 @@ async def _look_after(site: Site) -> None:
     await forget_old(site, after=timedelta(days=1))
     await site.last_look.at(site.database)
     await api_keys.holder_of(site.database, "sgk_none")
+    await _sign_in_and_out(site.database)
     run = RunRef(tenant=DEFAULT_TENANT, thread_id=ThreadId("thread_7"), run_id=RunId("run_7_0"))
     await runs.decisions(site.database, run)
+
+
+async def _sign_in_and_out(database: Database) -> None:
+    begun = await sessions.begin(database, Holder(principal=Principal(name="ann"), seconds_left=60))
+    assert isinstance(await sessions.holder_of(database, begun.secret), Holder)
+    await sessions.end(database, begun.secret)
 
 
 async def _keep_leases(database: Database) -> None:

@@ -117,7 +117,8 @@ async def test_old_keys_are_forgotten_and_young_ones_still_answer(
         for key in ("old", "young"):
             await served.client.post("/threads", headers={"idempotency-key": key})
         await operator.execute(
-            "update idempotency_keys set created_at = created_at - interval '31 days' where key = 'old'"
+            "update idempotency_keys set created_at = created_at - interval '31 days' "
+            "where created_at = (select min(created_at) from idempotency_keys)"
         )
         await all_forgotten(served.site)
         replayed = [
