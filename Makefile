@@ -8,7 +8,8 @@ OPEN     := umask 022
 LOCK     := .venv/bin/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate
 SOURCES  := $(wildcard app tests examples bench migrations)
 TESTS    := $(wildcard tests/unit tests/integration tests/e2e examples/tests)
-LONG     := $(wildcard tests/long/test_*.py tests/long/*/test_*.py)
+PAGES    := $(wildcard tests/long/test_inbox_*.py)
+LONG     := $(filter-out $(PAGES),$(wildcard tests/long/test_*.py))
 
 # The tests start many processes; each would compile the project anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -34,7 +35,8 @@ test: lint
 	@.venv/bin/python -m pytest -n 2 $(TESTS)
 
 test-long: .venv/dev.stamp
-	@$(if $(LONG),.venv/bin/python -m pytest --timeout 1200 $(LONG),:)
+	@.venv/bin/python -m pytest --timeout 1200 $(LONG)
+	@.venv/bin/python -m pytest --timeout 1200 -n 2 --dist loadfile $(PAGES)
 
 lint: .venv/dev.stamp
 	@.venv/bin/ruff check --quiet $(SOURCES)

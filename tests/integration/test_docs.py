@@ -91,6 +91,21 @@ async def test_the_steps_of_the_writers_page_go_on_after_a_pause(database_url: s
     assert run["output"] == {"text": said}, run["error"]
 
 
+async def test_the_agent_of_the_page_of_existing_agents_asks_and_goes_on(
+    database_url: str,
+) -> None:
+    letters = _run(EXISTING)["letters"]
+    (given,) = [json.loads(each.text) for each in blocks(EXISTING, "json") if "input" in each.text]
+    async with service(database_url, [letters]) as served:
+        started = await served.client.post("/threads/one/runs", json=given)
+        paused = started.json()["pause"]
+        assert paused["call"]["arguments"] == {"to": "Ann", "text": "Hello."}
+        run = await Api(served.client).decided(paused, approval("maria"))
+
+    said = [each["content"] for each in run["output"]["messages"]]
+    assert said == ["Write to Ann.", "", "sent to Ann", "Done."], run["error"]
+
+
 async def test_the_tests_of_the_writers_page_pass(database_url: str) -> None:
     page = _run(WRITING)
     tests = [each for name, each in page.items() if name.startswith("test_")]

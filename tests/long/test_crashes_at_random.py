@@ -29,7 +29,7 @@ from tests.service import Api, Json, Process, Processes, Served, path_of, proces
 from tests.workflows.crossings import SERVED, is_whole
 from tests.workflows.effects import VARIABLE, Effects
 
-SECONDS = float(os.environ.get("CRASH_SECONDS", "30"))
+SECONDS = float(os.environ.get("CRASH_SECONDS", "20"))
 SEED = int(os.environ.get("CRASH_SEED", "0")) or random.randrange(1, 1_000_000)
 CALLERS = 8
 LEASE = 1.0
