@@ -53,6 +53,14 @@ class Terminal:
         """Presses Ctrl and a letter."""
         self._child.send(chr(ord(letter.upper()) - 64))
 
+    def presses_until(self, letter: str, text: str) -> None:
+        """Presses Ctrl and a letter, again after a second, as one does, until there is a text."""
+        for _ in range(5):
+            self.presses(letter)
+            if self._child.expect([re.escape(text), TIMEOUT], timeout=1) == 0:
+                return
+        self.sees(text)
+
     def exit_code(self) -> int:
         """How it ended, once it has; what was said until then is in `said`."""
         ends = time.monotonic() + _READ_WITHIN

@@ -340,7 +340,6 @@ async def test_long_targets_and_headers_are_refused(served: Service) -> None:
 
 async def test_unknown_paths_and_methods_are_problems(served: Service) -> None:
     for method, path, status in (
-        ("GET", "/", 404),
         ("GET", "/nope", 404),
         ("GET", "/threads/", 404),
         ("GET", "//threads", 404),

@@ -3,7 +3,7 @@
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from types import FrameType
 
@@ -12,6 +12,14 @@ import pytest
 from app.cli.prompt import interruptible
 
 LONG = 60  # seconds; nobody waits for it
+
+
+@pytest.fixture(autouse=True)
+def pythons_own_handling() -> Generator[None]:
+    """Ctrl-C is heard as Python hears it, whatever servers of other tests have left behind."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def press() -> None:
