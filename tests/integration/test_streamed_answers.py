@@ -170,7 +170,7 @@ async def test_a_stream_that_stalls_is_given_up() -> None:
 
 
 async def test_a_stream_that_never_ends_is_given_up() -> None:
-    async with model_server(replace(says("one " * 100), drip=0.4)) as server:
+    async with model_server(replace(says("one " * 5), drip=0.4)) as server:
         model = model_for(chat(server), timeout=timedelta(milliseconds=300), retries=0)
         with pytest.raises(ModelError, match=r"did not answer within 0\.3 s"):
             await model.ask(request(), Heard())

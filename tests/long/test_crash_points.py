@@ -26,7 +26,7 @@ from tests.workflows.crossings import SERVED, is_whole
 from tests.workflows.effects import VARIABLE, Effects
 
 ROUNDS = int(os.environ.get("CRASH_ROUNDS", "1"))
-EVERY = int(os.environ.get("CRASH_EVERY", "9"))
+EVERY = int(os.environ.get("CRASH_EVERY", "12"))
 AT_ONCE = 4
 
 

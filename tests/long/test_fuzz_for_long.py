@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.test_fuzz import fuzzing
 from tests.long.conftest import Say
 
-SECONDS = float(os.environ.get("FUZZ_SECONDS", "30"))
+SECONDS = float(os.environ.get("FUZZ_SECONDS", "20"))
 """After which no other round is begun."""
 
 

@@ -6,7 +6,7 @@ from tests.e2e.conftest import Town
 from tests.racing import check, check_votes, race, race_votes
 from tests.service import Api
 
-TIMES = int(os.environ.get("RACES", "40"))
+TIMES = int(os.environ.get("RACES", "25"))
 """How often each race is run."""
 
 
