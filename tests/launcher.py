@@ -111,6 +111,8 @@ def _become(words: list[str], environment: dict[str, str], files: list[str]) -> 
             os.close(file)
         if os.isatty(0):
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # so that its Ctrl-C comes here
+            # As a shell starts it; what the tests run under may have told its children to ignore it.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         os.environ.clear()
         os.environ.update(environment)
         sys.argv = ["signoff", *words]

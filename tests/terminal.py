@@ -36,7 +36,8 @@ class Terminal:
 
     def sees(self, text: str) -> None:
         """Reads on until there is this text."""
-        self._child.expect(re.escape(text))
+        if self._child.expect([re.escape(text), TIMEOUT]):
+            raise AssertionError(f"{text!r} was not said, but: {self.said[-500:]!r}")
         self._all += [cast("str", self._child.before), text]
 
     def types(self, line: str) -> None:
@@ -52,14 +53,6 @@ class Terminal:
     def presses(self, letter: str) -> None:
         """Presses Ctrl and a letter."""
         self._child.send(chr(ord(letter.upper()) - 64))
-
-    def presses_until(self, letter: str, text: str) -> None:
-        """Presses Ctrl and a letter, again after a second, as one does, until there is a text."""
-        for _ in range(5):
-            self.presses(letter)
-            if self._child.expect([re.escape(text), TIMEOUT], timeout=1) == 0:
-                return
-        self.sees(text)
 
     def exit_code(self) -> int:
         """How it ended, once it has; what was said until then is in `said`."""

@@ -3,14 +3,16 @@
 import json
 import time
 from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
 import httpx
+from rich.status import Status
 from rich.text import Text
 
 from app.cli.client import Client
-from app.cli.prompt import interruptible
+from app.cli.prompt import Reading, interruptible
 from app.cli.screen import screen, shown
 
 Json = dict[str, Any]
@@ -48,16 +50,13 @@ class Listener:
         Raises `KeyboardInterrupt`.
         """
         heard = False
-        with interruptible(), screen().status(Text("…", "dim")) as waiting:
+        with interruptible() as reading, _waiting(reading) as waiting:
             for name, data in self._events():
                 heard = True
-                if name == _DELTA or self._said(name, data):
-                    waiting.stop()
-                self._show(name, data)
+                with reading.held_up():
+                    self._tell(name, data, waiting)
                 if name in _TURNING_POINTS:
                     break
-                if not self.text.is_open:
-                    waiting.start()
             if not heard:
                 time.sleep(_AGAIN_AFTER)
         self.text.close()
@@ -76,6 +75,13 @@ class Listener:
         for event in events_in(lines):
             self.last = event.id or self.last
             yield event.name, json.loads(event.data)["data"]
+
+    def _tell(self, name: str, data: Json, waiting: Status) -> None:
+        if name == _DELTA or self._said(name, data):
+            waiting.stop()
+        self._show(name, data)
+        if name not in _TURNING_POINTS and not self.text.is_open:
+            waiting.start()
 
     def _show(self, name: str, data: Json) -> None:
         if name == _DELTA:
@@ -97,6 +103,19 @@ class Listener:
                 return f"{data['tool']} failed"
             case _:
                 return None
+
+
+@contextmanager
+def _waiting(reading: Reading) -> Generator[Status]:
+    """A sign that something is waited for; Ctrl-C does not find it half drawn."""
+    status = screen().status(Text("…", "dim"))
+    try:
+        with reading.held_up():
+            status.start()
+        yield status
+    finally:
+        with reading.held_up():
+            status.stop()
 
 
 class _Text:

@@ -85,7 +85,7 @@ def unless(is_over: Callable[[], bool]) -> Generator[None]:
 
 
 @contextmanager
-def interruptible() -> Generator[None]:
+def interruptible() -> Generator["Reading"]:
     """Sees to it that Ctrl-C ends the waiting for what is read, by `KeyboardInterrupt`.
 
     One that comes between the prompt and the waiting of `input` is noted by Python, and the waiting goes on
@@ -93,7 +93,7 @@ def interruptible() -> Generator[None]:
     the first was raised in a finalizer, out of which Python lets nothing. One that comes when the reading is
     over, but before others listen, is raised at the end.
     """
-    reading = _Reading()
+    reading = Reading()
     hears, tells = socket.socketpair()
     tells.setblocking(False)
     thread = threading.Thread(target=reading.insist, args=(hears,), daemon=True)
@@ -103,7 +103,7 @@ def interruptible() -> Generator[None]:
         for number in (signal.SIGINT, signal.SIGUSR1):
             before[number] = signal.signal(number, reading.stop)
         woken = signal.set_wakeup_fd(tells.fileno(), warn_on_full_buffer=False)
-        yield
+        yield reading
     finally:
         try:
             reading.end()
@@ -115,16 +115,16 @@ def interruptible() -> Generator[None]:
             hears.close()
             for number, handler in before.items():  # now that no more are sent
                 signal.signal(number, handler)
-    if reading.is_unheard:
-        signal.raise_signal(signal.SIGINT)
+    if reading.is_unheard:  # by whatever handler was there before: it may be told to ignore it
+        raise KeyboardInterrupt
 
 
-class _Reading:
-    """A line that is being read by the main thread."""
+class Reading:
+    """What is being read by the main thread."""
 
     def __init__(self) -> None:
         self.is_unheard = False
-        """Whether the first Ctrl-C came when the reading was over."""
+        """Whether the first Ctrl-C came when the reading was over, or held up."""
         self._goes_on = True
         self._over = threading.Event()
         self._was_interrupted = False
@@ -138,6 +138,18 @@ class _Reading:
             self._was_interrupted |= is_interrupt
             raise KeyboardInterrupt if is_interrupt else Abandoned
         self.is_unheard |= is_interrupt and not self._was_interrupted
+
+    @contextmanager
+    def held_up(self) -> Generator[None]:
+        """Nothing is raised within, as by what draws on the screen: a Ctrl-C that comes then is raised after it."""
+        self._goes_on = False
+        try:
+            yield
+        finally:
+            self._goes_on = True
+        if self.is_unheard:
+            self.is_unheard, self._was_interrupted = False, True
+            raise KeyboardInterrupt
 
     def end(self) -> None:
         """From now on nothing is sent."""

@@ -95,6 +95,17 @@ class Lapsed:
     flaw: Flaw
 
 
+def holding(
+    principal: Principal, *, is_revoked: bool, seconds_left: float | None
+) -> Holder | Lapsed:
+    """Who holds a credential that is stored, as good as it is now; it is good for ever without `seconds_left`."""
+    if is_revoked:
+        return Lapsed(principal=principal, flaw=Flaw.REVOKED)
+    if seconds_left is not None and seconds_left <= 0:
+        return Lapsed(principal=principal, flaw=Flaw.EXPIRED)
+    return Holder(principal=principal, seconds_left=seconds_left)
+
+
 SYSTEM: Final = "system:"
 CHANNEL: Final = "channel:"
 RESERVED: Final = (SYSTEM, CHANNEL, "group:")

@@ -11,7 +11,15 @@ from typing import Final
 from app.domain.audit import Actor, AuditAction
 from app.domain.ids import DEFAULT_TENANT, TenantId, new_key_id
 from app.domain.json import Json
-from app.domain.principal import NOBODY, Flaw, Holder, Lapsed, Principal, Scope, wrong_name
+from app.domain.principal import (
+    NOBODY,
+    Holder,
+    Lapsed,
+    Principal,
+    Scope,
+    holding,
+    wrong_name,
+)
 from app.errors import AuthoringError, NotFound
 from app.storage import api_keys, audit
 from app.storage.api_keys import ApiKey, ListedKey
@@ -109,11 +117,7 @@ async def holder_of(database: Database, secret: str) -> Holder | Lapsed | None:
         scopes=frozenset(scope for scope in Scope if scope in key.scopes),
         credential=f"{CREDENTIAL}{key.id}",
     )
-    if found.is_revoked:
-        return Lapsed(principal=principal, flaw=Flaw.REVOKED)
-    if found.seconds_left is not None and found.seconds_left <= 0:
-        return Lapsed(principal=principal, flaw=Flaw.EXPIRED)
-    return Holder(principal=principal, seconds_left=found.seconds_left)
+    return holding(principal, is_revoked=found.is_revoked, seconds_left=found.seconds_left)
 
 
 async def revoke(

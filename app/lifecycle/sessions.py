@@ -11,7 +11,7 @@ from datetime import timedelta
 from hashlib import sha256
 from typing import Final
 
-from app.domain.principal import Flaw, Holder, Lapsed, Principal, Scope
+from app.domain.principal import Holder, Lapsed, Principal, Scope, holding
 from app.lifecycle.api_keys import CREDENTIAL as KEY
 from app.storage import sessions
 from app.storage.database import Database
@@ -63,11 +63,7 @@ async def holder_of(database: Database, secret: str) -> Holder | Lapsed | None:
         scopes=frozenset(scope for scope in Scope if scope in session.scopes),
         credential=session.credential,
     )
-    if found.is_revoked:
-        return Lapsed(principal=principal, flaw=Flaw.REVOKED)
-    if found.seconds_left <= 0:
-        return Lapsed(principal=principal, flaw=Flaw.EXPIRED)
-    return Holder(principal=principal, seconds_left=found.seconds_left)
+    return holding(principal, is_revoked=found.is_revoked, seconds_left=found.seconds_left)
 
 
 async def end(database: Database, secret: str) -> None:

@@ -3,7 +3,7 @@
 import signal
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
 
@@ -12,14 +12,6 @@ import pytest
 from app.cli.prompt import interruptible
 
 LONG = 60  # seconds; nobody waits for it
-
-
-@pytest.fixture(autouse=True)
-def pythons_own_handling() -> Generator[None]:
-    """Ctrl-C is heard as Python hears it, whatever servers of other tests have left behind."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 def press() -> None:
@@ -54,7 +46,7 @@ def test_ctrl_c_that_comes_when_the_waiting_is_just_over_is_heard_after_it() -> 
     came: list[str] = []
 
     def press_at_the_end(frame: FrameType, event: str, _: object) -> None:
-        if event == "return" and frame.f_code.co_qualname == "_Reading.end":
+        if event == "return" and frame.f_code.co_qualname == "Reading.end":
             came.append("pressed")
             press()
 
@@ -85,3 +77,30 @@ def test_one_ctrl_c_is_one_also_where_the_clearing_up_takes_its_time() -> None:
     with pytest.raises(KeyboardInterrupt):
         press_and_clear_up()
     assert came == ["cleared up"]
+
+
+def test_what_holds_ctrl_c_up_is_done_before_it_is_heard() -> None:
+    came: list[str] = []
+
+    def press_while_drawing() -> None:
+        with interruptible() as reading:
+            with reading.held_up():
+                press()
+                time.sleep(0.25)  # meanwhile it is sent again, twice
+                came.append("drawn")
+            came.append("gone on")
+
+    with pytest.raises(KeyboardInterrupt):
+        press_while_drawing()
+    assert came == ["drawn"]
+
+
+def test_what_holds_ctrl_c_up_lets_it_be_heard_afterwards() -> None:
+    def draw_and_press() -> None:
+        with interruptible() as reading:
+            with reading.held_up():
+                pass
+            press()
+
+    with pytest.raises(KeyboardInterrupt):
+        draw_and_press()

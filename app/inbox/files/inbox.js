@@ -49,6 +49,7 @@ let known; // the ids of what was open at the last look
 let pages = 1;
 let looks = 0;
 let failures = 0;
+let troubles = 0;
 let areOffered = false;
 let isSending = false;
 let isSignedOut = false;
@@ -119,11 +120,15 @@ async function leave() {
 
 // ── The line to the service ─────────────────────────────────────────────────────────────────────
 
-/** Does something with the service, and says so while it cannot be reached. */
+/**
+ * Does something with the service, and says so while it cannot be reached. What was under way when the line was
+ * lost says nothing of the line now.
+ */
 async function reach(work) {
+  const before = troubles;
   try {
     await work();
-    connected();
+    if (troubles === before) connected();
     return true;
   } catch (error) {
     trouble(error);
@@ -132,6 +137,7 @@ async function reach(work) {
 }
 
 function trouble(error) {
+  troubles += 1;
   if (error instanceof Problem && error.status === 401) {
     askWhoItIs(whoIsHere() ? "You are not signed in any more." : "");
     return;
