@@ -4,12 +4,12 @@ import re
 from typing import Final
 
 _FORMS: Final = re.compile(
-    r"sgk_[\w-]{43}"
+    r"sg[ks]_[\w-]{43}"
     r"|reply_[\w-]{16,}\.[\w-]{16,}"
     r"|whsec_[\w+/-]{22,}=*"
     r"|eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*"
 )
-"""Keys, reply tokens, secrets of webhooks, and JWT, whose parts begin so since they are JSON objects."""
+"""Keys, sessions of the page, reply tokens, secrets of webhooks, and JWT, whose parts begin so since they are JSON objects."""
 
 
 def looks_secret(text: str) -> bool:

@@ -16,8 +16,8 @@ from app.authoring import Approval
 from app.channels.reply_token import Grant, make_token
 from app.channels.signing import SigningSecret
 from app.domain.ids import DEFAULT_TENANT, PauseId
-from app.domain.principal import Scope
-from app.lifecycle import api_keys
+from app.domain.principal import Holder, Principal, Scope
+from app.lifecycle import api_keys, sessions
 from app.storage.tables import metadata
 from tests.integration.test_tokens import FIRST, Publisher, issuer, token
 from tests.integration.test_traces import Spans
@@ -64,6 +64,8 @@ async def credentials(served: Service, run: Json) -> dict[str, str]:
         "expired token": token({"exp": int(time.time()) - 60}),
         "forged token": token(key=RSAKey.generate_key(2048, {"kid": "first"})),
     }
+    signed_in = Holder(principal=Principal(name="nan"), seconds_left=None)
+    made["session"] = (await sessions.begin(database, signed_in)).secret
     await api_keys.revoke(database, DEFAULT_TENANT, "gus")
     grant = Grant(tenant=DEFAULT_TENANT, channel="team", pause_id=PauseId(run["pause"]["id"]))
     made["reply token"] = await served.site.replies.token(database, grant)
