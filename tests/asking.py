@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from langchain_openai import ChatOpenAI
+from openai import DefaultAsyncHttpxClient
 from pydantic import SecretStr
 
 from app.domain.message import Message
@@ -22,9 +23,16 @@ SEND = ToolSpec(
 
 
 def chat(server: ModelServer, **settings: Any) -> ChatOpenAI:
+    """A writer's own chat model, with connections of its own for as long as the server runs."""
     settings = {"timeout": 5, "max_retries": 0, **settings}
+    connections = DefaultAsyncHttpxClient()
+    server.clients.push_async_callback(connections.aclose)
     return ChatOpenAI(
-        model="gpt-test", base_url=server.base_url, api_key=SecretStr(KEY), **settings
+        model="gpt-test",
+        base_url=server.base_url,
+        api_key=SecretStr(KEY),
+        http_async_client=connections,
+        **settings,
     )
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any
@@ -82,6 +82,8 @@ class ModelServer:
         """Set when a client has gone away before it had its answer."""
         self.asked = asyncio.Event()
         """Set when the first request has come."""
+        self.clients = AsyncExitStack()
+        """What is closed when the server is: a client that is left to itself warns in another test."""
 
     @property
     def url(self) -> str:
@@ -99,6 +101,7 @@ class ModelServer:
         try:
             yield self
         finally:
+            await self.clients.aclose()
             server.close()
             await self._hang_up()
             await server.wait_closed()

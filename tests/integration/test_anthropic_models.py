@@ -10,6 +10,7 @@ from pydantic import SecretStr
 
 from app.domain.message import Message, ProposedCall
 from app.engine.models import Finish, ModelAnswer, ModelError, ProviderModel, Usage, model_for
+from app.engine.models.clients import close
 from tests.anthropic_server import begins, claude_fails, claude_says, claude_streams, use
 from tests.asking import ASKED, KEY, SEND, Heard, request
 from tests.model_server import Answer, ModelServer, breaks_off, drops, hangs, model_server
@@ -210,6 +211,7 @@ async def test_a_writers_own_chat_model_keeps_its_settings(claude: Claude) -> No
     async with model_server(claude_fails(500), claude_fails(500), claude_says("hello")) as server:
         settings: dict[str, Any] = {"model_name": "c", "timeout": 5, "stop": None}
         chat = ChatAnthropic(base_url=server.url, api_key=SecretStr(KEY), max_retries=2, **settings)
+        server.clients.push_async_callback(close, chat)
         model = model_for(chat, timeout=timedelta(seconds=5), retries=0)
         heard = claude.heard if claude.listens else None
         assert (await model.ask(request(), heard)).text == "hello"
