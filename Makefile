@@ -32,7 +32,7 @@ run: .venv/project.stamp
 	@exec .venv/bin/signoff serve
 
 test: lint
-	@.venv/bin/python -m pytest -n 2 $(TESTS)
+	@.venv/bin/python -m pytest -n 3 $(TESTS)
 
 test-long: .venv/dev.stamp
 	@.venv/bin/python -m pytest --timeout 1200 $(LONG)

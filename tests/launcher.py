@@ -129,7 +129,13 @@ def _become(words: list[str], environment: dict[str, str], files: list[str]) -> 
     os._exit(code)
 
 
+PROVIDERS = ("langchain_openai", "langchain_anthropic")
+"""What the service imports at the first question to a model; with it every process would take seconds more."""
+
+
 if __name__ == "__main__":
+    for each in PROVIDERS:
+        importlib.import_module(each)
     for each in importlib.import_module("app.cli").COMMANDS:
         importlib.import_module("app.cli").command_of(each)
     main()

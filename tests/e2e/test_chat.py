@@ -170,13 +170,13 @@ async def test_a_question_that_is_settled_elsewhere_is_not_waited_for(own: Proce
 async def test_a_run_that_goes_on_is_left_to_the_service(own: Processes) -> None:
     served = await own.serve()
     chat = own.at_a_terminal("chat", "shop", "--thread", "counter", url=served.url)
-    chat.answers(("you:", "wait 9"))
+    chat.answers(("you:", "wait 5"))
     chat.sees("· wait")
     chat.presses("c")
     chat.sees("a service goes on with it")
     assert chat.exit_code() == ExitCode.INTERRUPTED
     again = own.at_a_terminal("chat", "shop", "--thread", "counter", url=served.url)
-    again.sees("shop: waited 9 seconds")
+    again.sees("shop: waited 5 seconds")
     leave(again)
 
 
