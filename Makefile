@@ -6,7 +6,7 @@ PIP      := .venv/bin/python -m pip -qq --disable-pip-version-check
 # The account that a service of root runs Postgres as must be able to read it.
 OPEN     := umask 022
 LOCK     := .venv/bin/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate
-SOURCES  := $(wildcard app tests examples bench migrations)
+SOURCES  := $(wildcard app tests examples bench migrations website)
 TESTS    := $(wildcard tests/unit tests/integration tests/e2e examples/tests)
 PAGES    := $(wildcard tests/long/test_inbox_*.py)
 LONG     := $(filter-out $(PAGES),$(wildcard tests/long/test_*.py))
@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 export SIGNOFF_WORKFLOWS ?= examples.errands:errands,examples.publishing:publishing,examples.payments:payments
 
-.PHONY: help run test test-long lint format lock openapi bench clean
+.PHONY: help run test test-long lint format docs lock openapi bench clean
 
 help:
 	@echo "make run        serve the examples on http://127.0.0.1:8000, with an embedded Postgres"
@@ -24,6 +24,7 @@ help:
 	@echo "make test-long  the tests that take minutes"
 	@echo "make lint       formatting, rules, types, imports, dependencies"
 	@echo "make format     mend what can be mended by itself"
+	@echo "make docs       the pages of docs/ as a site, in build/website/site"
 	@echo "make bench      measure one cycle beside its floors"
 	@echo "make openapi    write openapi/openapi.json"
 	@echo "make lock       remake the lock files"
@@ -49,6 +50,9 @@ format: .venv/dev.stamp
 	@.venv/bin/ruff check --quiet --fix $(SOURCES)
 	@.venv/bin/ruff format --quiet $(SOURCES)
 
+docs: .venv/docs.stamp
+	@.venv/bin/python -m website.build
+
 openapi: .venv/dev.stamp
 	@.venv/bin/signoff openapi > openapi/openapi.json.new
 	@mv openapi/openapi.json.new openapi/openapi.json
@@ -61,6 +65,7 @@ lock: .venv/dev.stamp
 	@$(LOCK) --python-version 3.11 --output-file requirements-build.txt --group build
 	@$(LOCK) --python-version 3.11 --output-file requirements-dev.txt --constraint requirements.txt \
 		--extra mcp --extra openai --extra otel --group dev pyproject.toml
+	@$(LOCK) --python-version 3.11 --output-file requirements-docs.txt --constraint requirements-dev.txt --group docs
 
 clean:
 	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache
@@ -70,6 +75,11 @@ clean:
 .venv/dev.stamp: requirements-dev.txt .venv/project.stamp
 	@echo "Installing the development tools into .venv ..."
 	@$(PIP) install --require-hashes -r requirements-dev.txt
+	@touch $@
+
+.venv/docs.stamp: requirements-docs.txt .venv/dev.stamp
+	@echo "Installing what builds the documentation into .venv ..."
+	@$(PIP) install --require-hashes -r requirements-docs.txt
 	@touch $@
 
 .venv/project.stamp: pyproject.toml .venv/runtime.stamp

@@ -1,0 +1,1 @@
+"""Makes the documentation's site: its pages, a reference generated from the code, and the pictures."""
