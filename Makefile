@@ -6,8 +6,8 @@ PIP      := .venv/bin/python -m pip -qq --disable-pip-version-check
 # The account that a service of root runs Postgres as must be able to read it.
 OPEN     := umask 022
 LOCK     := .venv/bin/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate
-SOURCES  := $(wildcard app tests examples bench migrations website)
-TESTS    := $(wildcard tests/unit tests/integration tests/e2e examples/tests)
+SOURCES  := $(wildcard app tests examples bench migrations website client)
+TESTS    := $(wildcard tests/unit tests/integration tests/e2e examples/tests client/tests)
 PAGES    := $(wildcard tests/long/test_inbox_*.py)
 LONG     := $(filter-out $(PAGES),$(wildcard tests/long/test_*.py))
 
@@ -45,6 +45,7 @@ lint: .venv/dev.stamp
 	@.venv/bin/basedpyright --pythonpath .venv/bin/python
 	@PYTHONPATH=. .venv/bin/lint-imports --no-logo
 	@.venv/bin/deptry .
+	@cd client && ../.venv/bin/deptry .
 
 format: .venv/dev.stamp
 	@.venv/bin/ruff check --quiet --fix $(SOURCES)
