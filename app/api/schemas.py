@@ -275,6 +275,10 @@ class RunStep(Answered):
     status: StepStatus
     output: Json = Field(description="Sensitive values are `***`.")
     attempts: int
+    cost: str = Field(
+        description="US dollars, as a decimal, spent at this step itself, not at the steps in it.",
+        examples=["0.0042"],
+    )
 
 
 class Usage(Answered):

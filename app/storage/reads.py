@@ -63,9 +63,12 @@ _RUN_JSON = f"""json_build_object(
   'pauses', (select coalesce(json_agg({_PAUSE_JSON} order by p.sequence), '[]') from pauses p
              where p.thread_id = r.thread_id and p.run_id = r.id),
   'steps', (select coalesce(json_agg(json_build_object('name', s.name, 'path', s.path, 'type', s.type,
-                   'status', s.status, 'output', s.shown_output, 'attempts', s.attempts)
-                   order by s.position, s.path), '[]')
-            from steps s where s.thread_id = r.thread_id and s.run_id = r.id),
+                   'status', s.status, 'output', s.shown_output, 'attempts', s.attempts,
+                   'cost', coalesce(c.cost, 0)::text) order by s.position, s.path), '[]')
+            from steps s
+            left join (select split_part(l.place, '#', 1) as path, sum(l.cost) as cost from ledger l
+                       where l.thread_id = r.thread_id and l.run_id = r.id group by 1) c on c.path = s.path
+            where s.thread_id = r.thread_id and s.run_id = r.id),
   'usage', (select json_build_object('model_calls', count(*) filter (where l.kind = 'model'),
                    'tool_calls', count(*) filter (where l.kind = 'tool'),
                    'input_tokens', coalesce(sum(l.input_tokens), 0),

@@ -223,6 +223,7 @@ class RunStep(Answered):
     status: StepStatus
     output: Json = None
     attempts: int
+    cost: str
 
 
 class Usage(Answered):

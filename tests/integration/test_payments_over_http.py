@@ -241,6 +241,10 @@ async def test_a_spent_budget_ends_the_loop_and_withdraws_no_approved_call(
         assert (run["output"], run["stop_reason"]) == (STOPPED, STOPPED)
         assert run["usage"]["model_calls"] == 2
         assert run["usage"]["tool_calls"] == 2
+        spent = {each["path"]: Decimal(each["cost"]) for each in run["steps"]}
+        assert {path: cost for path, cost in spent.items() if cost} == {
+            "payments/cashier": Decimal("0.60")
+        }
 
 
 # ── Time ─────────────────────────────────────────────────────────────────────────────────────────

@@ -8,7 +8,7 @@ import httpx
 import pytest
 import pytest_asyncio
 from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Route, expect
 
 from app.domain.ids import DEFAULT_TENANT
 from app.lifecycle import api_keys
@@ -306,10 +306,40 @@ async def test_the_page_of_a_run_draws_its_steps_and_follows_it_to_its_end(inbox
     await expect(inbox.view.locator(".kind").first).to_have_text("Cancelled", timeout=SOON)
 
 
+async def test_the_page_of_a_run_says_what_each_step_has_spent(inbox: Inbox) -> None:
+    run = await inbox.started("colours")
+    await inbox.page.goto(f"/inbox#run/{run['thread_id']}/{run['id']}")
+
+    await expect(inbox.view.locator(".tree .step").filter(has_text="clerk")).to_contain_text(
+        "$0.25"
+    )
+
+
 async def test_a_run_that_never_was_is_said_to_be_so(inbox: Inbox) -> None:
     await inbox.page.goto("/inbox#run/thr_nothing/run_nothing")
 
     await expect(inbox.view).to_contain_text("not there any more, or never was")
+
+
+# ── What goes otherwise ──────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_decision_about_something_else_than_was_shown_is_not_taken(inbox: Inbox) -> None:
+    run = await inbox.started("confirmations")
+    await inbox.open(run)
+
+    async def of_another(route: Route) -> None:
+        await route.continue_(headers={**route.request.headers, "if-match": f'"{"0" * 64}"'})
+
+    await inbox.page.route("**/resume", of_another)
+    await inbox.press("Approve")
+    await expect(inbox.notice).to_contain_text("is not what you saw. Look at it again")
+    await expect(inbox.notice).to_contain_text("nothing was decided")
+    assert (await inbox.now(run))["status"] == "paused"
+
+    await inbox.page.unroute("**/resume")
+    await inbox.press("Approve")
+    assert (await inbox.decided(run))["pauses"][0]["decision"]["by"] == "maria"
 
 
 # ── The line, and the keys ───────────────────────────────────────────────────────────────────────────

@@ -1,7 +1,9 @@
 """A workflow for each kind of question that a person can be asked."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 from enum import Enum
 from typing import Annotated, Any, Literal
 
@@ -24,6 +26,7 @@ from app.authoring import (
     StepContext,
     Tool,
     ToolContext,
+    Usage,
     Workflow,
     call_tool,
     reply_with,
@@ -33,6 +36,10 @@ from app.channels import InboxChannel
 
 desk = InboxChannel("desk")
 others = InboxChannel("others")
+
+
+PRICE = Usage(input_tokens=100, output_tokens=20, cost=Decimal("0.25"))
+"""What it takes to think of a call."""
 
 
 class Stay(BaseModel):
@@ -106,7 +113,7 @@ def calling(
         last = request.messages[-1]
         if last.role == "tool":
             return reply_with(last.text)
-        return call_tool(does.name, arguments(last.text))
+        return replace(call_tool(does.name, arguments(last.text)), usage=PRICE)
 
     clerk = Agent("clerk", prompt="Do it.", model=ScriptedModel(answer), tools=[does])
     return Workflow(name, version="1", input=str, steps=[clerk], channels=[desk])

@@ -46,7 +46,8 @@ export class PauseView {
     if (isNew || aboutWhat(before) !== aboutWhat(pause)) {
       this.#subjects.replaceChildren(...subjects(pause));
     }
-    if (isNew || before.status !== pause.status || before.digest !== pause.digest) {
+    const isOther = isNew || before.status !== pause.status || before.digest !== pause.digest;
+    if (isOther || remarks.length) {
       this.#draw(pause, remarks);
       this.#tellHistory(pause);
     }

@@ -45,11 +45,12 @@ function nearest(nodes, path) {
   return undefined;
 }
 
-function detailsOf({ type, attempts }, heard) {
+function detailsOf({ type, attempts, cost }, heard) {
   return [
     type,
     attempts > 1 && `${attempts} attempts`,
     heard?.ended && `took ${lasting(between(heard.started, heard.ended))}`,
+    Number(cost) > 0 && `$${cost}`,
     heard?.turns && counted(heard.turns, "answer", "answers"),
     ...Object.entries(heard?.tools ?? {}).map(([tool, times]) => `${tool} × ${times}`),
   ];
