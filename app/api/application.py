@@ -15,6 +15,7 @@ from app.api import (
     deliveries,
     events,
     health,
+    langgraph,
     pauses,
     problems,
     resume,
@@ -41,12 +42,15 @@ API_VERSION = "0.1.0"
 MAX_BODY_BYTES = 1024 * 1024
 MAX_HEADER_BYTES = 64 * 1024
 
-_ROUTES = tuple(
-    each.router
-    for each in (
-        *(threads, runs, resume, events, pauses, workflows, deliveries, audit, sessions),
-        *(health, root),
-    )
+_ROUTES = (
+    *(
+        each.router
+        for each in (
+            *(threads, runs, resume, events, pauses, workflows, deliveries, audit, sessions),
+            *(health, root),
+        )
+    ),
+    *langgraph.ROUTERS,
 )
 _SENT = (
     "Authorization",
@@ -57,14 +61,17 @@ _SENT = (
     "Prefer",
     "Traceparent",
     "Tracestate",
+    "X-Api-Key",
     "X-Request-ID",
 )
 _READ = (
+    "Content-Location",
     "Idempotency-Replayed",
     "Link",
     "Location",
     "Preference-Applied",
     "Retry-After",
+    "X-Pagination-Next",
     "X-Request-ID",
 )
 _DESCRIPTION = """\
@@ -98,7 +105,7 @@ def application(
         api.add_middleware(
             CORSMiddleware,
             allow_origins=list(cors_origins),
-            allow_methods=["GET", "POST", "DELETE"],
+            allow_methods=["GET", "POST", "PATCH", "DELETE"],
             allow_headers=_SENT,
             expose_headers=_READ,
         )

@@ -234,11 +234,18 @@ def _is_public(scope: Asgi) -> bool:
 
 
 def _authorization(scope: Asgi) -> str | None:
-    """The header; several of them are no credential of anybody."""
-    found = [
-        value.decode("latin-1") for name, value in scope["headers"] if name == b"authorization"
-    ]
+    """The header; several of them are no credential of anybody.
+
+    Clients of LangGraph send a key in one of its own.
+    """
+    found = _headers(scope, b"authorization")
+    if not found and scope["path"].startswith("/langgraph/"):
+        found = [f"Bearer {key}" for key in _headers(scope, b"x-api-key")]
     return ",".join(found) if found else None
+
+
+def _headers(scope: Asgi, header: bytes) -> list[str]:
+    return [value.decode("latin-1") for name, value in scope["headers"] if name == header]
 
 
 def principal_in(scope: Asgi) -> Principal:
@@ -267,7 +274,11 @@ class Needs(SecurityBase):
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
         self.scheme_name = "bearer"
-        self.model = HTTPBearer(description="An API key, or a JWT of the issuer that is set up.")
+        self.model = HTTPBearer(
+            description=(
+                "An API key, or a JWT of the issuer that is set up. Below `/langgraph` it may be sent as `X-Api-Key`."
+            )
+        )
 
     async def __call__(self, request: Request) -> Principal:
         principal = principal_in(request.scope)

@@ -28,6 +28,7 @@ _EVERYWHERE: Final = (401, 403, 414, 422, 429, 431, 503)
 _COME_BACK: Final = (429, 503)
 _HEADERS: Final[Mapping[str, str]] = {
     "Location": "The path of what was made, or of what to look at again.",
+    "Content-Location": "The path of the run, from `/langgraph` on.",
     "Retry-After": "Seconds after which to look again.",
     "Preference-Applied": "What of `Prefer` was obeyed.",
     "Idempotency-Replayed": "`true` where the same request was made before, and nothing was done now.",

@@ -152,7 +152,7 @@ async def _frames(stream: Stream, id_of: Callable[[Recorded], str]) -> AsyncGene
 def _frame(heard: Heard, id_of: Callable[[Recorded], str]) -> bytes:
     match heard:
         case Recorded():
-            return frame(heard.type, _told(heard), id=id_of(heard))
+            return frame(heard.type, told(heard), id=id_of(heard))
         case Position(place=place):
             return frame("stream.position", {}, id=_written(place))
         case Writing(run=run, delta=delta):
@@ -160,7 +160,7 @@ def _frame(heard: Heard, id_of: Callable[[Recorded], str]) -> bytes:
             return frame("model.delta", {"type": "model.delta", "data": {**where, **asdict(delta)}})
 
 
-def _told(event: Recorded) -> dict[str, Any]:
+def told(event: Recorded) -> dict[str, Any]:
     """An event in the form that webhooks have, too."""
     where = {
         "event_sequence": event.sequence,

@@ -47,6 +47,18 @@ DeliveryPath = Annotated[
     AfterValidator(_may_exist),
     Path(description="The delivery.", examples=["dlv_0192f3c1b7a87e0f9a3c5d7e9b1f3a5c"]),
 ]
+AssistantPath = Annotated[
+    str,
+    AfterValidator(_may_exist),
+    Path(description="The name of the workflow, or its id as an assistant.", examples=["errands"]),
+]
+CheckpointPath = Annotated[
+    RunId,
+    AfterValidator(_may_exist),
+    Path(
+        description="The run whose state it is.", examples=["run_0192f3c1b7a87e0f9a3c5d7e9b1f3a5c"]
+    ),
+]
 WorkflowPath = Annotated[
     str,
     AfterValidator(_may_exist),

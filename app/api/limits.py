@@ -7,17 +7,28 @@ service is open, callers are told apart by their network address.
 import math
 import re
 from collections import Counter
+from collections.abc import MutableMapping
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api.auth import principal_in
 from app.api.problems import NotSignedIn, ProblemResponse
 from app.domain.principal import OPEN
+from app.errors import SignoffError
 from app.lifecycle.rate import Rate
 
 _STARTS_RUN: Final = re.compile(r"/threads/[^/]+/runs/?")
+_RUNS: Final = "signoff.runs"
+"""Where a request's scope has what counts a run, where its path does not tell whether it starts one."""
+
+
+class TooManyRuns(SignoffError):
+    """More runs an hour than the credential may start; `retry_after` is in seconds."""
+
+    code = "too_many_requests"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,12 +63,14 @@ class Limiting:
             await self._counted(who, scope, receive, send)
 
     def _refusal(self, who: str, scope: Scope) -> ProblemResponse | None:
+        if self._runs:
+            scope[_RUNS] = partial(self._runs.wait, who)
         if self._at_once and self._under_way[who] >= self._at_once:
             return _refused(f"{self._at_once} requests are under way: wait for one of them.", 1)
         if self._requests and (wait := self._requests.wait(who)):
             return _refused("That is too many requests a minute.", wait)
         if self._runs and _starts_run(scope) and (wait := self._runs.wait(who)):
-            return _refused("That is too many runs an hour.", wait)
+            return _refused(_TOO_MANY_RUNS, wait)
         return None
 
     async def _counted(self, who: str, scope: Scope, receive: Receive, send: Send) -> None:
@@ -68,6 +81,15 @@ class Limiting:
             self._under_way[who] -= 1
             if not self._under_way[who]:
                 del self._under_way[who]
+
+
+def count_run(scope: MutableMapping[str, Any]) -> None:
+    """Counts a run that a request is about to start. Raises `TooManyRuns`."""
+    if wait := scope[_RUNS]() if _RUNS in scope else 0.0:
+        raise TooManyRuns(_TOO_MANY_RUNS, retry_after=math.ceil(wait))
+
+
+_TOO_MANY_RUNS: Final = "That is too many runs an hour."
 
 
 def _rate(most: int | None, seconds: float) -> Rate | None:

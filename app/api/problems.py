@@ -85,6 +85,7 @@ _STATUS_OF_CODE: Mapping[str, int] = {
     NotSignedIn.code: 401,
     BadCredential.code: 401,
     "digest_mismatch": 412,
+    "too_many_requests": 429,
     "store_unavailable": 503,
     NotReady.code: 503,
     "issuer_unavailable": 503,
@@ -165,7 +166,10 @@ def problem_of(error: SignoffError) -> ProblemResponse:
         return internal_error()
     told = error.values if status < HTTPStatus.INTERNAL_SERVER_ERROR else {}
     fields = error.fields if isinstance(error, Invalid) else ()
-    return ProblemResponse(status, error.code, error.message, fields=fields, values=told)
+    after = {"retry-after": str(told["retry_after"])} if "retry_after" in told else {}
+    return ProblemResponse(
+        status, error.code, error.message, fields=fields, values=told, headers=after
+    )
 
 
 def _status_of(error: SignoffError) -> int:

@@ -6,7 +6,7 @@ nothing for a while is let go: it can come back with the id of the last event it
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from typing import ClassVar, Final
 
@@ -24,18 +24,17 @@ HEARTBEAT_SECONDS: Final = 15.0
 STALLED_SECONDS: Final = 60.0
 """After which a client that takes nothing is let go."""
 
-_HEADERS: Final = [
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-store"),
-    (b"x-accel-buffering", b"no"),  # nginx would keep events back until there are enough of them
-]
-_HEARTBEAT: Final = b":\n\n"
+_HEADERS: Final = {
+    "cache-control": "no-store",
+    "x-accel-buffering": "no",  # nginx would keep events back until there are enough of them
+}
 
 
 class EventStream(Response):
     """Sends frames as they come, until there are no more, the client is gone, or may not go on."""
 
     media_type: ClassVar[str] = MEDIA_TYPE
+    heartbeat: ClassVar[bytes] = b":\n\n"
 
     def __init__(
         self,
@@ -43,8 +42,10 @@ class EventStream(Response):
         *,
         heartbeat_seconds: float,
         goes_on: Callable[[], Awaitable[bool]],
+        headers: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(headers={**_HEADERS, **(headers or {})})
+        del self.headers["content-length"]
         self._frames = frames
         self._heartbeat_seconds = heartbeat_seconds
         self._goes_on = goes_on
@@ -64,14 +65,14 @@ class EventStream(Response):
                 raise end
 
     async def _send(self, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         async with aclosing(self._frames) as frames:
             following = asyncio.ensure_future(anext(frames, None))
             try:
                 while await self._may_go_on():
                     done, _ = await asyncio.wait({following}, timeout=self._until_asked)
                     if not done:
-                        await _sent(send, _HEARTBEAT)
+                        await _sent(send, self.heartbeat)
                         continue
                     frame = following.result()
                     if frame is None:
@@ -93,6 +94,13 @@ class EventStream(Response):
             return True
         self._asked = time.monotonic()
         return await self._goes_on()
+
+
+class LateAnswer(EventStream):
+    """JSON that comes late: blanks go before it, so that nobody on the way takes the connection for dead."""
+
+    media_type: ClassVar[str] = "application/json"
+    heartbeat: ClassVar[bytes] = b"\n"
 
 
 async def _sent(send: Send, frame: bytes) -> None:

@@ -1,11 +1,13 @@
 """Decides a pause: the one door, whoever comes, and one statement that settles every race."""
 
 import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any, TypeAlias
 
 from app.domain.audit import Actor
-from app.domain.decision import InvalidDecision, Parsed, parse
+from app.domain.decision import MAX_BY, InvalidDecision, Parsed, one_line, parse
 from app.domain.ids import PauseId, RunId, TenantId, ThreadId
 from app.domain.json import Json, check_json
 from app.domain.pause import Answer, PauseKind, PauseLevel, PauseStatus, Settled
@@ -68,11 +70,19 @@ _CLOSED: dict[str, tuple[type[Conflict], str]] = {
 }
 
 
+Form: TypeAlias = Callable[[PauseKind, dict[str, Any], Json], Json]
+"""Makes a decision about a pause, of a kind, as it is shown, of what came in the form of another protocol.
+
+Raises `InvalidDecision`.
+"""
+
+
 @dataclass(frozen=True, kw_only=True)
 class DecideRequest:
     """A decision as it came: its raw JSON, or already read; and by which door.
 
-    `if_match` is the digest of what the decider saw, where they said so.
+    `if_match` is the digest of what the decider saw, where they said so. `form` reads a decision that came by
+    another protocol, and `by` is who decides where that has no place for it.
     """
 
     thread_id: ThreadId
@@ -80,6 +90,8 @@ class DecideRequest:
     decision: Json | Parsed
     via: str
     if_match: str | None = None
+    form: Form | None = None
+    by: str | None = None
 
 
 async def decide(
@@ -92,29 +104,60 @@ async def decide(
     `RequesterMayNotApprove`; `InvalidDecision`, which leaves the pause open; `IdempotencyMismatch`. A
     refused attempt is recorded.
     """
+    return await decide_together(site, principal, [request], key=key)
+
+
+async def decide_together(
+    site: Site, principal: Principal, requests: Sequence[DecideRequest], *, key: Key | None = None
+) -> Accepted:
+    """Takes decisions about several pauses of a thread: none, where one of them cannot be taken as things are.
+
+    Raises what `decide` does, of the first that cannot be taken: the error has its `pause_id`, and in `decided` those
+    that were taken, where the race for it was lost after that.
+    """
     if row := await earlier(site.database, principal.tenant, key):
-        return _replayed(principal, request, row.resource)
-    thread_id, pause_id = request.thread_id, request.pause_id
-    pause = site.parked.pause(principal.tenant, thread_id, pause_id)
-    pause = pause or await _read(site, principal.tenant, thread_id, pause_id)
+        return _replayed(principal, requests[0], row.resource)
+    found = [await _found(site, principal, request) for request in requests]
+    pause, request, taken = found[0], requests[0], list[PauseId]()
     try:
-        settled = await _settle_as_it_is(site, principal, pause, request)
-        return await take(site, pause, settled, key=key, origin=principal.origin)
+        ready: list[Settled] = []
+        for pause, request in zip(found, requests, strict=True):
+            ready.append(await _settle_as_it_is(site, principal, pause, request))
+        for pause, request, settled in zip(found, requests, ready, strict=True):
+            last = key if request is requests[-1] else None
+            await take(site, pause, settled, key=last, origin=principal.origin)
+            taken.append(pause.id)
+        return Accepted(run=pause.run)
     except (KeyTaken, SignoffError) as error:
         # The same request may have come twice at once: then the other one is what closed the pause.
         if row := await earlier(site.database, principal.tenant, key):
-            return _replayed(principal, request, row.resource)
+            return _replayed(principal, requests[0], row.resource)
         if isinstance(error, SignoffError):
-            by = claimed(principal, request.decision)
-            actor = Actor(by=by, via=request.via, origin=principal.origin)
-            await pauses.refuse(site.database, pause, actor, code=error.code)
-            site.metrics.refused(request.via, error.code)
+            await _note_refused(site, principal, pause, request, error)
+            if len(requests) > 1:
+                error.values |= {"pause_id": pause.id, "decided": taken}
         raise
+
+
+async def _note_refused(
+    site: Site, principal: Principal, pause: PauseRow, request: DecideRequest, error: SignoffError
+) -> None:
+    by = claimed(principal, request.decision) or claimed(principal, {"by": request.by})
+    actor = Actor(by=by, via=request.via, origin=principal.origin)
+    await pauses.refuse(site.database, pause, actor, code=error.code)
+    site.metrics.refused(request.via, error.code)
 
 
 def _replayed(principal: Principal, request: DecideRequest, run_id: str | None) -> Accepted:
     run = RunRef(tenant=principal.tenant, thread_id=request.thread_id, run_id=RunId(run_id or ""))
     return Accepted(run=run, is_replay=True)
+
+
+async def _found(site: Site, principal: Principal, request: DecideRequest) -> PauseRow:
+    """The pause as this process remembers it, else as it is."""
+    thread_id, pause_id = request.thread_id, request.pause_id
+    pause = site.parked.pause(principal.tenant, thread_id, pause_id)
+    return pause or await _read(site, principal.tenant, thread_id, pause_id)
 
 
 async def _read(site: Site, tenant: TenantId, thread_id: ThreadId, pause_id: PauseId) -> PauseRow:
@@ -149,7 +192,7 @@ async def _settle(
             "The decision is about something else than what this pause shows by now.",
             digest=pause.digest,
         )
-    parsed = _parsed(pause, request.decision)
+    parsed = _parsed(pause, request)
     decider = decider_of(principal, parsed)
     check(site, principal, pause, decider, parsed)
     program = site.catalog.of(pause.fingerprint, workflow=pause.workflow)
@@ -183,14 +226,18 @@ def refuse_closed(pause: PauseRow) -> None:
         )
 
 
-def _parsed(pause: PauseRow, decision: Json | Parsed) -> Parsed:
+def _parsed(pause: PauseRow, request: DecideRequest) -> Parsed:
+    decision = request.decision
     if isinstance(decision, Parsed):
         return decision
     try:
         check_json(decision)
     except Invalid as error:
         raise InvalidDecision(error.message, fields=error.fields) from error
-    return parse(PauseKind(pause.kind), decision)
+    kind = PauseKind(pause.kind)
+    parsed = parse(kind, request.form(kind, pause.shown, decision) if request.form else decision)
+    by = one_line(request.by or "", MAX_BY)
+    return parsed if parsed.by or not by else replace(parsed, by=by)
 
 
 async def take(

@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Sequence
 
 from app.domain.principal import Principal
 from app.domain.run import RunRef
+from app.engine.audience import Delta as Delta
 from app.errors import FieldError, Invalid
 from app.lifecycle.cancel import RunNotFound
 from app.lifecycle.following import Heard as Heard
@@ -11,6 +12,7 @@ from app.lifecycle.following import Position as Position  # for whoever reads wh
 from app.lifecycle.following import Writing as Writing
 from app.lifecycle.site import Site
 from app.storage import events
+from app.storage.events import Left as Left
 from app.storage.events import Place as Place
 from app.storage.events import Recorded as Recorded
 
@@ -22,14 +24,20 @@ async def follow_run(site: Site, run: RunRef, *, after: int) -> Stream | None:
 
     Raises `RunNotFound`; `Invalid` for a number that is still to come in its thread.
     """
-    left = await events.left(site.database, run, after=after)
-    if left is None:
-        raise RunNotFound("There is no such run in this thread.", run_id=run.run_id)
+    left = await left_of(site, run, after=after)
     if after > left.newest:
         raise _never_told()
     if left.is_over and not left.has_more:
         return None
     return site.followers.of_run(run, after=after, is_over=left.is_over)
+
+
+async def left_of(site: Site, run: RunRef, *, after: int) -> Left:
+    """How a run stands, and what of it is left to tell after a number. Raises `RunNotFound`."""
+    left = await events.left(site.database, run, after=after)
+    if left is None:
+        raise RunNotFound("There is no such run in this thread.", run_id=run.run_id)
+    return left
 
 
 async def follow_tenant(

@@ -1,16 +1,19 @@
 """What callers, approvers and operators see."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.domain.ids import DeliveryId, PauseId, RunId, ThreadId
+from app.domain.json import Json
 from app.domain.pause import PauseStatus
 from app.domain.principal import Principal
 from app.domain.run import ENDED, SETTLED, WAITING_FOR_ANSWER, WAITING_FOR_APPROVAL, RunRef
 from app.domain.step import status_in_ended_run
 from app.errors import NotFound
-from app.lifecycle.cancel import RunNotFound
+from app.lifecycle.cancel import (
+    RunNotFound as RunNotFound,
+)  # for whoever names a run in another way
 from app.lifecycle.decide import PauseNotFound
 from app.lifecycle.deciders import may_decide
 from app.lifecycle.site import Site
@@ -20,6 +23,7 @@ from app.storage import encryption, migrate, reads, threads
 from app.storage.database import StoreUnavailable
 from app.storage.reads import Listed, Page
 from app.storage.reads import Position as Position  # for whoever makes a `Page`
+from app.storage.reads import ThreadFilter as ThreadFilter
 from app.storage.threads import ThreadRow
 
 
@@ -94,10 +98,54 @@ async def list_threads(site: Site, principal: Principal, page: Page) -> Listed:
     return Listed(items=[thread_view(ThreadRow(**item)) for item in listed.items], next=listed.next)
 
 
-async def list_runs(site: Site, principal: Principal, thread_id: ThreadId, page: Page) -> Listed:
-    """The runs of a thread, newest first. Raises `ThreadNotFound`."""
+async def find_threads(site: Site, principal: Principal, wanted: ThreadFilter) -> list[View]:
+    """Threads that are looked for, each with its newest `run`, or None."""
+    found = await reads.find_threads(site.database, principal.tenant, wanted)
+    return [_with_run(each, site, principal) for each in found]
+
+
+def _with_run(found: View, site: Site, principal: Principal) -> View:
+    run = found.pop("run")
+    shown = thread_view(ThreadRow(**found))
+    return {**shown, "run": run and run_view(run, site, principal)}
+
+
+async def count_threads(
+    site: Site,
+    principal: Principal,
+    *,
+    metadata: Mapping[str, Json],
+    last: Sequence[str | None] | None,
+) -> int:
+    """How many threads have some metadata, and one of some statuses of their newest run."""
+    return await reads.count_threads(site.database, principal.tenant, metadata=metadata, last=last)
+
+
+async def thread_and_run(site: Site, principal: Principal, thread_id: ThreadId) -> View:
+    """One thread with its newest `run`, or None. Raises `ThreadNotFound`."""
+    found = await find_threads(site, principal, ThreadFilter(limit=1, ids=[thread_id]))
+    if not found:
+        raise ThreadNotFound(f"There is no thread {thread_id!r}.", thread_id=thread_id)
+    return found[0]
+
+
+async def list_runs(
+    site: Site,
+    principal: Principal,
+    thread_id: ThreadId,
+    page: Page,
+    *,
+    statuses: Sequence[str] | None = None,
+    offset: int = 0,
+) -> Listed:
+    """The runs of a thread, newest first; those of some statuses, after the first few, where it is said.
+
+    Raises `ThreadNotFound`.
+    """
     await thread(site, principal, thread_id)
-    listed = await reads.list_runs(site.database, principal.tenant, thread_id, page)
+    listed = await reads.list_runs(
+        site.database, principal.tenant, thread_id, page, statuses=statuses, offset=offset
+    )
     return Listed(
         items=[run_view(item, site, principal) for item in listed.items], next=listed.next
     )

@@ -74,6 +74,14 @@ async def _replay(site: Site, principal: Principal, row: KeyRow) -> Made:
     return Made(thread=read.thread_view(thread), is_replay=True)
 
 
+async def add_metadata(
+    site: Site, principal: Principal, thread_id: ThreadId, metadata: dict[str, Json]
+) -> None:
+    """Adds to the metadata of a thread, in the place of what has the same keys. Raises `ThreadNotFound`."""
+    if not await threads.add_metadata(site.database, principal.tenant, thread_id, metadata):
+        raise ThreadNotFound(f"There is no thread {thread_id!r}.", thread_id=thread_id)
+
+
 async def delete(site: Site, principal: Principal, thread_id: ThreadId) -> None:
     """Deletes a thread with all its runs; its audit stays. Raises `ThreadNotFound`, `ThreadBusy`, `ThreadPaused`."""
     actor = Actor(by=principal.name, via=API, origin=principal.origin)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from app.domain.ids import RunId, TenantId, ThreadId
 from app.domain.json import Json
-from app.domain.run import ENDED, RunRef
+from app.domain.run import ENDED, SETTLED, RunRef
 from app.storage.database import Database, Row
 
 
@@ -130,6 +130,7 @@ class Left:
     """How a run stands, whether it has events after a number, and the number of its thread's newest one."""
 
     is_over: bool
+    is_settled: bool
     has_more: bool
     newest: int
 
@@ -139,8 +140,13 @@ async def left(database: Database, run: RunRef, *, after: int) -> Left | None:
     row = await database.fetch_row(_HAS_MORE, run.thread_id, run.tenant, run.run_id, after)
     if row is None:
         return None
-    is_over = row["status"] in ENDED
-    return Left(is_over=is_over, has_more=row["has_more"], newest=row["newest"])
+    status = row["status"]
+    return Left(
+        is_over=status in ENDED,
+        is_settled=status in SETTLED,
+        has_more=row["has_more"],
+        newest=row["newest"],
+    )
 
 
 async def of_run(database: Database, run: RunRef, *, after: int) -> Read:

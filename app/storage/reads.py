@@ -1,7 +1,7 @@
 """What is shown: runs with their pauses and steps, and lists by filter and page."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -36,6 +36,23 @@ class Listed:
 
     items: list[dict[str, Any]]
     next: Position | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThreadFilter:
+    """Which threads are wanted, in which order, and from which place of the list on.
+
+    `last` are statuses of a thread's newest run, with None for a thread without runs. The order is by `created_at`,
+    `updated_at`, when the newest run was made, taken up, or ended, or `id`.
+    """
+
+    limit: int
+    offset: int = 0
+    ids: Sequence[str] | None = None
+    metadata: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    last: Sequence[str | None] | None = None
+    order: str = "created_at"
+    newest_first: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,14 +139,22 @@ async def delivery(
 
 
 async def list_runs(
-    database: Database, tenant: TenantId, thread_id: ThreadId, page: Page
+    database: Database,
+    tenant: TenantId,
+    thread_id: ThreadId,
+    page: Page,
+    *,
+    statuses: Sequence[str] | None = None,
+    offset: int = 0,
 ) -> Listed:
-    """The runs of a thread, newest first."""
+    """The runs of a thread, newest first; those of some statuses, after the first few, where it is said."""
     wanted = select(runs.c.id, runs.c.created_at.label("at")).where(
         runs.c.tenant == tenant, runs.c.thread_id == thread_id
     )
+    if statuses is not None:
+        wanted = wanted.where(runs.c.status.in_(statuses))
     found = await database.fetch_composed(
-        _paged(wanted, runs, "created_at", page, newest_first=True)
+        _paged(wanted, runs, "created_at", page, newest_first=True).offset(offset)
     )
     rows = await database.fetch(
         f"select {_RUN_JSON} from runs r where r.thread_id = $1 and r.tenant = $2 and r.id = any($3::text[]) "
@@ -156,6 +181,62 @@ async def list_threads(database: Database, tenant: TenantId, page: Page) -> List
         _paged(wanted, threads, "created_at", page, newest_first=True)
     )
     return Listed(items=[_plain(row) for row in found[: page.limit]], next=_next(found, page))
+
+
+async def find_threads(
+    database: Database, tenant: TenantId, wanted: ThreadFilter
+) -> list[dict[str, Any]]:
+    """Threads, each with its newest run, if it has one."""
+    order = f"{_THREAD_ORDERS[wanted.order]} {'desc' if wanted.newest_first else 'asc'}, t.id"
+    last = wanted.last and [each or "" for each in wanted.last]
+    rows = await database.fetch(
+        _FIND_THREADS.replace(":order", order),
+        tenant,
+        wanted.ids,
+        wanted.metadata,
+        last,
+        wanted.limit,
+        wanted.offset,
+    )
+    return [_plain(row) for row in rows]
+
+
+async def count_threads(
+    database: Database,
+    tenant: TenantId,
+    *,
+    metadata: Mapping[str, Json],
+    last: Sequence[str | None] | None,
+) -> int:
+    """How many threads there are with some metadata, and with one of some statuses of their newest run."""
+    statuses = last and [each or "" for each in last]
+    row = await database.fetch_row(_COUNT_THREADS, tenant, None, metadata, statuses)
+    return int(row["count"]) if row else 0
+
+
+_THREAD_ORDERS = {
+    "created_at": "t.created_at",
+    "updated_at": "coalesce(l.finished_at, l.started_at, l.created_at, t.created_at)",
+    "id": "t.id",
+}
+_WANTED = """
+  from threads t left join lateral (
+    select r.id, r.status, r.created_at, r.started_at, r.finished_at from runs r
+    where r.thread_id = t.id and r.tenant = t.tenant order by r.created_at desc, r.id desc limit 1
+  ) l on true
+  where t.tenant = $1 and ($2::text[] is null or t.id = any($2)) and t.metadata::jsonb @> $3::json::jsonb
+    and ($4::text[] is null or coalesce(l.status, '') = any($4))"""
+_COUNT_THREADS = f"select count(*) {_WANTED}"
+_FIND_THREADS = f"""
+with page as materialized (
+  select t.id, t.workflow, t.metadata, t.created_at, t.active_run_id, t.active_status, l.id as last,
+         row_number() over (order by :order) as place {_WANTED}
+  order by :order limit $5 offset $6
+)
+select p.id, p.workflow, p.metadata, p.created_at, p.active_run_id, p.active_status,
+  (select {_RUN_JSON} from runs r where r.thread_id = p.id and r.tenant = $1 and r.id = p.last) as run
+from page p order by p.place
+"""
 
 
 async def list_pauses(

@@ -30,6 +30,10 @@ select id, tenant, workflow, metadata, created_at, active_run_id, active_status 
 where id = $1 and tenant = $2
 """
 
+_ADD_METADATA = """
+update threads set metadata = (metadata::jsonb || $3::json::jsonb)::json where id = $1 and tenant = $2 returning id
+"""
+
 _RUNS = "(select id from runs where thread_id = $1 and tenant = $2)"
 _DELETE = (
     *(
@@ -95,6 +99,13 @@ async def create(
 async def read(database: Database, tenant: TenantId, thread_id: ThreadId) -> ThreadRow | None:
     row = await database.fetch_row(_READ, thread_id, tenant)
     return _thread(row) if row else None
+
+
+async def add_metadata(
+    database: Database, tenant: TenantId, thread_id: ThreadId, metadata: Json
+) -> bool:
+    """Adds to the metadata of a thread, in the place of what has the same keys; False if there is no such thread."""
+    return await database.fetch_row(_ADD_METADATA, thread_id, tenant, metadata) is not None
 
 
 async def delete(

@@ -30,7 +30,7 @@ async def fuzzing(folder: Path, database_url: str) -> AsyncGenerator[Fuzz]:
         async with httpx.AsyncClient(base_url=served.url, headers=bearer, timeout=30) as caller:
             run = await paused(caller)
         ids = {"thread_id": run["thread_id"], "run_id": run["id"], "name": "shop"}
-        ids["pause_id"] = run["pause"]["id"]
+        ids |= {"pause_id": run["pause"]["id"], "checkpoint_id": run["id"], "assistant_id": "shop"}
         with httpx.Client(base_url=served.url, timeout=30, trust_env=False) as client:
             yield Fuzz(client=client, keys=[*[whole] * 8, *keys, other, "sgk_x", None], ids=ids)
 

@@ -32,7 +32,8 @@ def test_every_answer_has_a_schema_and_every_error_is_a_problem() -> None:
             if status == "204" or path == "/metrics":
                 continue
             (media_type,) = response["content"]
-            told = "text/event-stream" if path.endswith("/events") else "application/json"
+            is_stream = path.endswith(("/events", "/stream"))
+            told = "text/event-stream" if is_stream else "application/json"
             expected = told if status < "400" else "application/problem+json"
             assert media_type == expected, (method, path, status)
             schema = response["content"][media_type]["schema"]

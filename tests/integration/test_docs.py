@@ -26,6 +26,7 @@ from app.api import document
 from app.errors import AuthoringError, SignoffError
 from app.settings import JwtSettings, Settings
 from app.testing import Signoff
+from examples.errands import errands
 from tests.service import Api, approval, free_port, rejection
 from tests.serving import service
 
@@ -33,6 +34,7 @@ ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 WRITING = ROOT / "docs" / "writing-workflows.md"
 EXISTING = ROOT / "docs" / "existing-agents.md"
+LANGGRAPH = ROOT / "docs" / "langgraph-sdk.md"
 OPERATING = ROOT / "docs" / "operating.md"
 HTTP = ROOT / "docs" / "http.md"
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
@@ -104,6 +106,16 @@ async def test_the_agent_of_the_page_of_existing_agents_asks_and_goes_on(
 
     said = [each["content"] for each in run["output"]["messages"]]
     assert said == ["Write to Ann.", "", "sent to Ann", "Done."], run["error"]
+
+
+async def test_the_client_of_langgraph_on_its_page_asks_for_a_day_off(
+    database_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with service(database_url, [errands]) as served:
+        values = await _run(LANGGRAPH)["day_off"](str(served.client.base_url).rstrip("/"))
+
+    assert "sent to boss@example.com" in values["text"]
+    assert "May send_email be called with" in capsys.readouterr().out
 
 
 async def test_the_tests_of_the_writers_page_pass(database_url: str) -> None:
