@@ -46,6 +46,9 @@ _PUBLIC: Final = {"/", "/livez", "/readyz", "/openapi.json", "/inbox"}
 SESSION: Final = "/session"
 """Where one signs in and out."""
 
+LANGGRAPH: Final = "/langgraph"
+"""Where LangGraph's clients come, who send a key in a header of their own."""
+
 MAX_CLIENT = 64
 """Characters of an address; a proxy may pass anything on."""
 
@@ -234,12 +237,9 @@ def _is_public(scope: Asgi) -> bool:
 
 
 def _authorization(scope: Asgi) -> str | None:
-    """The header; several of them are no credential of anybody.
-
-    Clients of LangGraph send a key in one of its own.
-    """
+    """The header; several of them are no credential of anybody."""
     found = _headers(scope, b"authorization")
-    if not found and scope["path"].startswith("/langgraph/"):
+    if not found and scope["path"].startswith(f"{LANGGRAPH}/"):
         found = [f"Bearer {key}" for key in _headers(scope, b"x-api-key")]
     return ",".join(found) if found else None
 

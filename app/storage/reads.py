@@ -187,7 +187,8 @@ async def find_threads(
     database: Database, tenant: TenantId, wanted: ThreadFilter
 ) -> list[dict[str, Any]]:
     """Threads, each with its newest run, if it has one."""
-    order = f"{_THREAD_ORDERS[wanted.order]} {'desc' if wanted.newest_first else 'asc'}, t.id"
+    way = "desc" if wanted.newest_first else "asc"
+    order = f"{_THREAD_ORDERS[wanted.order]} {way}, t.id {way}"
     last = wanted.last and [each or "" for each in wanted.last]
     rows = await database.fetch(
         _FIND_THREADS.replace(":order", order),

@@ -151,7 +151,19 @@ async def look_everywhere(api: Api, run: Json) -> None:
     await api.get(f"/workflows/{run['workflow']['name']}")
     await api.get("/audit", thread_id=run["thread_id"], limit="100")
     await api.ask("GET", "/metrics")
+    await look_as_langgraph_does(api, run)
     await listen(api, run)
+
+
+async def look_as_langgraph_does(api: Api, run: Json) -> None:
+    where = f"/langgraph{path_of(run)}"
+    thread = f"/langgraph/threads/{run['thread_id']}"
+    for path in (where, f"{where}/join", thread, f"{thread}/state"):
+        await api.get(path)
+    await api.ask("POST", f"{thread}/history", {})
+    await api.ask("POST", "/langgraph/threads/search", {})
+    modes = "stream_mode=values&stream_mode=updates&stream_mode=messages-tuple&stream_mode=custom"
+    await api.ask("GET", f"{where}/stream?{modes}")
 
 
 async def listen(api: Api, run: Json) -> None:

@@ -53,6 +53,8 @@ POSTS = (
     "/threads/{thread_id}/runs/{run_id}/cancel",
     "/threads/{thread_id}/resume",
     "/deliveries/dlv_1/retry",
+    "/langgraph/threads",
+    "/langgraph/threads/{thread_id}/runs/wait",
 )
 
 

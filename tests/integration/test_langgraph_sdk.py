@@ -373,3 +373,21 @@ async def test_decisions_are_not_counted_as_runs(database_url: str) -> None:
         )
         assert (answer.status_code, answer.json()["code"]) == (429, "too_many_requests")
         assert 3500 < int(answer.headers["retry-after"]) <= 3600
+
+
+async def test_the_same_request_under_one_key_starts_and_decides_once(database_url: str) -> None:
+    council = Council(Approval())
+    async with service(database_url, [council.workflow]) as served, sdk(served) as client:
+        id = (await client.threads.create())["thread_id"]
+        once = {"Idempotency-Key": "start"}
+        one, two = [
+            await client.runs.create(id, "council", input="a wall", headers=once) for _ in range(2)
+        ]
+        assert one["run_id"] == two["run_id"]
+        waits = await client.runs.join(id, one["run_id"])
+        command = resume({waits["__interrupt__"][0]["id"]: APPROVE})
+        once = {"Idempotency-Key": "decide"}
+        for _ in range(2):
+            done = await client.runs.wait(id, "council", command=command, metadata=BY, headers=once)
+            assert done == {"output": "built a wall"}
+        assert council.done == ["a wall"]

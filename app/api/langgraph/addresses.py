@@ -1,12 +1,9 @@
 """Where things are in the API of LangGraph: paths as its clients read them, from their base URL on."""
 
 from collections.abc import Sequence
-from typing import Final
 from urllib.parse import urlencode
 
 from app.lifecycle.read import View
-
-PREFIX: Final = "/langgraph"
 
 
 def run_at(view: View) -> str:

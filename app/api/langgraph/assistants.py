@@ -8,11 +8,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.api.answers import JsonResponse
-from app.api.auth import Reader
+from app.api.auth import LANGGRAPH, Reader
 from app.api.documented import answers
 from app.api.ids import AssistantPath
 from app.api.langgraph import answered, sent
-from app.api.langgraph.addresses import PREFIX
 from app.api.langgraph.names import assistant_id, workflow_of
 from app.api.langgraph.shapes import picked
 from app.api.served import Served
@@ -20,7 +19,7 @@ from app.lifecycle import read
 from app.lifecycle.read import View
 from app.lifecycle.site import Site
 
-router = APIRouter(prefix=PREFIX, tags=["langgraph"])
+router = APIRouter(prefix=LANGGRAPH, tags=["langgraph"])
 
 
 @router.get("/info", responses=answers({200: (answered.LangGraphInfo, "What it is.", ())}))

@@ -55,18 +55,30 @@ class Begun:
 
 
 async def begin(
-    request: Request, site: Site, thread_id: ThreadId, body: LangGraphNewRun, key: Key | None
+    request: Request,
+    site: Site,
+    thread_id: ThreadId,
+    body: LangGraphNewRun,
+    key: Key | None,
+    *,
+    listens: bool = False,
 ) -> Begun:
-    """Starts a run, or takes the decisions in the command. Raises what both use cases do, and `MissingScope`."""
+    """Starts a run, or takes the decisions in the command. Raises what both use cases do, and `MissingScope`.
+
+    Whoever `listens` will ask for what its models write, and would miss how the first answer begins.
+    """
     workflow = workflow_of(site, body.assistant_id)
     if body.command is None:
         caller = await STARTS(request)
         count_run(request.scope)
-        return await _started(site, caller, _start_request(caller, thread_id, workflow, body), key)
+        request_of_run = _start_request(caller, thread_id, workflow, body)
+        return await _started(site, caller, request_of_run, key, listens=listens)
     caller = await DECIDES(request)
     if body.input not in (None, {}):
         raise _wrong("/input", "a run that goes on has its input")
-    return await _resumed(site, caller, thread_id, workflow, body, key)
+    after = await _before(site, caller, thread_id, workflow, listens=listens)
+    done = await _decided(site, caller, thread_id, body, key)
+    return Begun(run=done.run, is_new=False, is_replay=done.is_replay, after=after)
 
 
 def _start_request(
@@ -84,32 +96,29 @@ def _start_request(
     )
 
 
-async def _started(site: Site, caller: Principal, request: StartRequest, key: Key | None) -> Begun:
+async def _started(
+    site: Site, caller: Principal, request: StartRequest, key: Key | None, *, listens: bool
+) -> Begun:
     run_id = new_run_id()
-    site.followers.expect(run_id)
+    if listens:
+        site.followers.expect(run_id)
     done = await start(site, caller, request, run_id=run_id, key=key)
     return Begun(run=done.run, is_new=True, is_replay=done.is_replay)
 
 
-async def _resumed(
-    site: Site,
-    caller: Principal,
-    thread_id: ThreadId,
-    workflow: str,
-    body: LangGraphNewRun,
-    key: Key | None,
-) -> Begun:
-    """Decides; what of the run was told before is not told again."""
+async def _before(
+    site: Site, caller: Principal, thread_id: ThreadId, workflow: str, *, listens: bool
+) -> int:
+    """The number of the last event before the decision: what was told until then is not told again."""
     run = (await read.thread_and_run(site, caller, thread_id))["run"]
     if run is None:
         raise PauseNotFound("There is no such pause in this thread.")
     if run["workflow"]["name"] != workflow:
         raise _wrong("/assistant_id", "the run that waits is of another one")
+    if listens:
+        site.followers.expect(run["id"])
     ref = RunRef(tenant=caller.tenant, thread_id=thread_id, run_id=run["id"])
-    left = await left_of(site, ref, after=0)
-    site.followers.expect(ref.run_id)
-    done = await _decided(site, caller, thread_id, body, key)
-    return Begun(run=done.run, is_new=False, is_replay=done.is_replay, after=left.newest)
+    return (await left_of(site, ref, after=0)).newest
 
 
 async def _decided(

@@ -9,6 +9,7 @@ takes leave, `end` does not come, and the client goes on elsewhere. What is told
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from typing import Final
 
 from app.api.events import told
 from app.api.langgraph.interrupts import interrupt_of, open_pauses
@@ -22,6 +23,9 @@ from app.lifecycle import read
 from app.lifecycle.follow import Delta, Heard, Recorded, Stream, Writing, left_of
 from app.lifecycle.read import View
 from app.lifecycle.site import Site
+
+TEXTS: Final = "messages-tuple"
+"""The mode in which what models write is heard."""
 
 
 @dataclass(kw_only=True)
@@ -73,7 +77,7 @@ class Listening:
     def _parts_of(self, heard: Heard, view: View | None) -> Iterator[bytes]:
         match heard:
             case Writing(delta=delta):
-                if "messages-tuple" in self.modes and (piece := self.texts.piece(delta)):
+                if TEXTS in self.modes and (piece := self.texts.piece(delta)):
                     yield frame("messages", piece)
             case Recorded():
                 self.after = heard.sequence

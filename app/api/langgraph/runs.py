@@ -11,14 +11,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.api.answers import JsonResponse, replayed
-from app.api.auth import Reader, Starter, is_still_let_in
+from app.api.auth import LANGGRAPH, Reader, Starter, is_still_let_in
 from app.api.documented import Responses, answers
 from app.api.idempotency import OnceOnly
 from app.api.ids import RunPath, ThreadPath
 from app.api.langgraph import answered, sent
-from app.api.langgraph.addresses import PREFIX, joined_at, named, streamed_at
+from app.api.langgraph.addresses import joined_at, named, streamed_at
 from app.api.langgraph.beginning import SECURITY, StarterOrDecider, begin
-from app.api.langgraph.listening import Listening
+from app.api.langgraph.listening import TEXTS, Listening
 from app.api.langgraph.shapes import RUN_STATUSES, picked, result_of, run_of
 from app.api.problems import pointing_into
 from app.api.served import Served
@@ -33,7 +33,7 @@ from app.lifecycle.read import Page, View
 from app.lifecycle.site import Site
 from app.watching import logs
 
-router = APIRouter(prefix=PREFIX, tags=["langgraph"])
+router = APIRouter(prefix=LANGGRAPH, tags=["langgraph"])
 
 _CONFLICTS: Final = (
     "thread_busy",
@@ -116,7 +116,7 @@ async def langgraph_create_run(
     body: sent.LangGraphNewRun,
 ) -> Response:
     """Starts a run, or goes on with the one that waits, and does not wait for it."""
-    begun = await whole(begin(request, site, thread_id, body, key))
+    begun = await whole(begin(request, site, thread_id, body, key, listens=True))
     view = await _shown(site, caller, begun.run)
     return JsonResponse(run_of(view), headers=named(view) | replayed(begun.is_replay))
 
@@ -157,7 +157,8 @@ async def langgraph_stream_new_run(
     body: sent.LangGraphNewRun,
 ) -> Response:
     """Starts a run, or goes on with the one that waits, and streams it until it waits or has ended."""
-    begun = await whole(begin(request, site, thread_id, body, key))
+    listens = TEXTS in body.stream_mode
+    begun = await whole(begin(request, site, thread_id, body, key, listens=listens))
     view = await _shown(site, caller, begun.run)
     headers = streamed_at(view, body.stream_mode) | replayed(begun.is_replay)
     listening = Listening(

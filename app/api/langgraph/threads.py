@@ -8,12 +8,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from app.api.answers import JsonResponse, replayed
-from app.api.auth import Reader, Starter
+from app.api.auth import LANGGRAPH, Reader, Starter
 from app.api.documented import answers
 from app.api.idempotency import OnceOnly
 from app.api.ids import CheckpointPath, ThreadPath, is_id
 from app.api.langgraph import answered, sent
-from app.api.langgraph.addresses import PREFIX
 from app.api.langgraph.shapes import THREAD_STATUSES, empty_state, picked, state_of, thread_of
 from app.api.served import Served
 from app.api.waiting import whole
@@ -24,7 +23,7 @@ from app.lifecycle.read import Page, Position, ThreadFilter, View
 from app.lifecycle.site import Site
 from app.lifecycle.threads import ThreadExists, ThreadRequest
 
-router = APIRouter(prefix=PREFIX, tags=["langgraph"])
+router = APIRouter(prefix=LANGGRAPH, tags=["langgraph"])
 
 _THREAD = {200: (answered.LangGraphThread, "The thread.", ())}
 _STATE = {200: (answered.LangGraphState, "The state.", ())}
