@@ -19,7 +19,7 @@ export SIGNOFF_WORKFLOWS ?= examples.errands:errands,examples.publishing:publish
 .PHONY: help run test test-long lint format docs lock openapi bench clean
 
 help:
-	@echo "make run        serve the examples on http://127.0.0.1:8000, with an embedded Postgres"
+	@echo "make run        serve the examples on http://127.0.0.1:8000 (or PORT=8001), with an embedded Postgres"
 	@echo "make test       lint, then all tests"
 	@echo "make test-long  the tests that take minutes"
 	@echo "make lint       formatting, rules, types, imports, dependencies"
@@ -30,7 +30,7 @@ help:
 	@echo "make lock       remake the lock files"
 
 run: .venv/project.stamp
-	@exec .venv/bin/signoff serve
+	@exec .venv/bin/signoff serve $(if $(PORT),--port $(PORT))
 
 test: lint
 	@.venv/bin/python -m pytest -n 3 $(TESTS)

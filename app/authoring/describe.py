@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 from app.authoring.agent import Agent
+from app.authoring.channel import Channel
 from app.authoring.function import name_of
 from app.authoring.gates import AskError, AskInput, Choose, Confirm, Gate, Review
 from app.authoring.model import ScriptedModel
@@ -52,7 +53,7 @@ def _describe_step(step: StepNode, index: int, within: str) -> Json:
         "type": step.type,
         "description": step.description,
         "output_schema": schema_of(step.output),
-        "asks": [_describe_gate(step, gate) for gate in gates_of(step)],
+        "asks": _asks_of(step),
         "on_error": "ask" if isinstance(step.on_error, AskError) else step.on_error,
         **_own_description(step, path),
     }
@@ -102,14 +103,32 @@ def _selection(select: object) -> Json:
 def stops_of(steps: Sequence[StepNode], within: str) -> Iterator[Json]:
     """Every place where a run may stop by what is declared; a tool may ask more by itself."""
     for path, step in walk(steps, within):
-        for gate in gates_of(step):
-            described = _describe_gate(step, gate)
-            yield {"path": path, "level": str(PauseLevel.STEP), "tool": None, **described}
+        level = PauseLevel.EXECUTOR if isinstance(step, GraphNode) else PauseLevel.STEP
+        for described in _asks_of(step):
+            yield {"path": path, "level": str(level), "tool": None, **described}
         if isinstance(step, AgentStep):
             for tool in step.agent.tools:
                 for kind in tool.asked():
                     asked = {"path": path, "level": str(PauseLevel.EXECUTOR), "tool": tool.name}
                     yield asked | _describe_ask(tool, kind)
+
+
+def _asks_of(step: StepNode) -> list[dict[str, Json]]:
+    if isinstance(step, GraphNode):
+        return [_describe_interrupt(step)]
+    return [_describe_gate(step, gate) for gate in gates_of(step)]
+
+
+def _describe_interrupt(step: GraphNode) -> dict[str, Json]:
+    """Whatever a graph asks: what may be answered, and of which kind it is, its interrupt says."""
+    return {
+        "kind": str(PauseKind.INTERACTIVE),
+        "message": step.asks.message,
+        "conditional": True,
+        "on_reject": None,
+        **_describe_policy(step.asks.policy(cast("Channel", step.asks.channel))),
+        "response_schema": {},
+    }
 
 
 def gates_of(step: StepNode) -> list[Gate]:

@@ -9,7 +9,7 @@ import typer
 
 from app.cli.client import HERE, Key, Problem, Url, client_of, open_pauses, path_of
 from app.cli.exits import CommandFailed, ExitCode
-from app.cli.options import refused, ways
+from app.cli.options import chosen, nothing_to_choose, refused, value_option, ways
 from app.cli.pause_view import outcome, question, run_now
 from app.cli.prompt import Left
 from app.cli.questions import ask_decision
@@ -56,6 +56,8 @@ def decide(
     with client_of(url, key, by=by) as client:
         pause = client.get(path_of(pause_id))
         decision = given | overrides if given else _asked(pause)
+        if choose:
+            decision |= {"value": _chosen(choose, pause)}
         if feedback:
             decision["feedback"] = feedback
         try:
@@ -105,6 +107,12 @@ def _in_our_words(problem: Problem, pause: Json, **answers: object) -> CommandFa
     given = [f"--{name}" for name, answer in answers.items() if answer]
     said = refused(problem, pause, answered_by=given[0] if given else None)
     return CommandFailed(said, exit_code=problem.exit_code)
+
+
+def _chosen(names: list[str], pause: Json) -> object:
+    if pause["status"] == "open" and value_option(pause) != "--choose":
+        raise CommandFailed(nothing_to_choose(pause))
+    return chosen(names, pause)
 
 
 def _overrides(**given: str | None) -> Json:

@@ -53,10 +53,28 @@ def ways(pause: Json) -> Iterator[str]:
 
 def value_option(pause: Json) -> str:
     """The option by which the answer to a pause is given."""
-    if pause["kind"] == "route":
+    wanted = _answer(pause)
+    choices = choices_of(wanted, pause["response_schema"])
+    if choices and all(isinstance(each, str) for each in choices):
         return "--choose"
-    wanted = plain(_properties(pause).get("value", {}), pause["response_schema"])
     return "--text" if wanted.get("type") == "string" else "--value"
+
+
+def chosen(names: list[str], pause: Json) -> list[str] | str:
+    """The answer that names what is chosen: a list where the pause takes one, else the only name."""
+    return names if len(names) > 1 or _answer(pause).get("type") == "array" else names[0]
+
+
+def nothing_to_choose(pause: Json) -> str:
+    """Why `--choose` cannot decide a pause."""
+    takes = " or ".join(ways(pause))
+    return (
+        f"There is nothing to choose: the pause is of the kind {pause['kind']} and takes {takes}."
+    )
+
+
+def _answer(pause: Json) -> Schema:
+    return plain(_properties(pause).get("value", {}), pause["response_schema"])
 
 
 _TAKEN: Final = {"--choose": "NAME", "--text": "TEXT", "--value": "JSON"}

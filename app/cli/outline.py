@@ -12,6 +12,8 @@ from app.cli.durations import spoken
 from app.cli.screen import joined, shown
 
 Json = dict[str, Any]
+_GRAPH = "graph"
+_WHERE_IT_INTERRUPTS = "stops where the graph interrupts"
 
 
 def outline(workflow: Json) -> Group:
@@ -65,7 +67,7 @@ def _add_steps(tree: Tree, steps: Iterable[Json], agents: Json) -> None:
 def _add_step(tree: Tree, step: Json, agents: Json) -> None:
     branch = tree.add(_step_line(step))
     for ask in step["asks"]:
-        branch.add(ask_line(ask))
+        branch.add(ask_line(ask) if step["type"] != _GRAPH else graph_line(ask))
     if step["on_error"] not in ("fail", "ask"):
         branch.add(f"when it fails: {step['on_error']}")
     if agent := agents.get(step.get("agent", "")):
@@ -133,6 +135,13 @@ def ask_line(ask: Json) -> Text:
     return joined(asked, message, *_terms(ask))
 
 
+def graph_line(ask: Json) -> Text:
+    """The same of a graph, which says itself when it asks, and what."""
+    asked = Text.assemble((_WHERE_IT_INTERRUPTS, "yellow"), " → ", shown(ask["channel"], "bold"))
+    message = f"“{ask['message']}”" if ask["message"] else ""
+    return joined(asked, message, *_terms({**ask, "conditional": False}))
+
+
 def _terms(ask: Json) -> Iterator[str]:
     yield "not always" if ask["conditional"] else ""
     yield f"{ask['quorum']} have to agree" if ask["quorum"] > 1 else ""
@@ -150,9 +159,9 @@ def _stops(stops: list[Json]) -> Iterator[Text | Table]:
     yield Text("It may stop here, and where a tool asks by itself:")
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 2))
     for stop in stops:
-        table.add_row(
-            shown(stop["path"]), shown(stop["tool"] or ""), stop["kind"], f"→ {stop['channel']}"
-        )
+        of_a_graph = stop["level"] == "executor" and stop["tool"] is None
+        what = "where the graph interrupts" if of_a_graph else stop["kind"]
+        table.add_row(shown(stop["path"]), shown(stop["tool"] or ""), what, f"→ {stop['channel']}")
     yield table
 
 

@@ -12,6 +12,7 @@ from app.cli.durations import spoken
 from app.cli.screen import joined, shown, value_text
 
 Json = dict[str, Any]
+_LONGEST = 120
 
 
 def question(pause: Json) -> Group:
@@ -122,7 +123,7 @@ def _how_far(pause: Json) -> str:
 
 
 def listing(pauses: Iterable[Json]) -> Table:
-    """Pauses, a line each; an id is never cut short."""
+    """Pauses, each with the first line of its message; an id is never cut short."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for name in ("id", "kind", "workflow", "channel", "since", "left"):
         table.add_column(name, no_wrap=True, overflow="fold" if name == "id" else "ellipsis")
@@ -135,9 +136,15 @@ def listing(pauses: Iterable[Json]) -> Table:
             shown(pause["channel"]),
             _since(pause["opened_at"]),
             _left(pause),
-            shown(pause["message"]),
+            shown(_first_line(pause["message"])),
         )
     return table
+
+
+def _first_line(text: str) -> str:
+    """Of a text that is not blank, cut where it is long."""
+    first, *more = text.strip().splitlines() or [""]
+    return f"{first[:_LONGEST].rstrip()}…" if more or len(first) > _LONGEST else first
 
 
 def _since(opened_at: str) -> str:

@@ -99,7 +99,7 @@ def _listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=_family(host), backlog=2048)
     except OSError as error:
         raise CannotListen(
-            f"Cannot listen on {host}:{port}: {error.strerror}. Another one: --port 8001"
+            f"Cannot listen on {host}:{port}: {error.strerror}. Another one: --port 8001, or make run PORT=8001"
         ) from error
 
 

@@ -262,6 +262,7 @@ def pause_view(row: View, site: Site, principal: Principal) -> View:
         "level": row["level"],
         "kind": row["kind"],
         **{name: shown.get(name) for name in _SHOWN},
+        "response_schema": _taken_from(principal, shown["response_schema"]),
         "channel": row["channel"],
         "policy": {name: policy[name] for name in ("approvers", "quorum", "allow_requester")},
         "votes": row["votes"],
@@ -277,6 +278,13 @@ def pause_view(row: View, site: Site, principal: Principal) -> View:
     }
 
 
+def _taken_from(principal: Principal, schema: View) -> View:
+    """The schema of a decision; whom the service does not know has to say who decides."""
+    if principal.name is not None:
+        return schema
+    return {**schema, "required": [*schema.get("required", ()), "by"]}
+
+
 _SHOWN = (
     "step",
     "agent",
@@ -289,5 +297,4 @@ _SHOWN = (
     "error",
     "branch",
     "allowed",
-    "response_schema",
 )

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from app.authoring.response import action_schema, choices_schema, value_schema, verdict_schema
 from app.cli.client import Problem
-from app.cli.options import how_to_decide, refused, ways
+from app.cli.options import chosen, how_to_decide, nothing_to_choose, refused, ways
 
 DRAFT = {
     "type": "object",
@@ -30,6 +30,9 @@ APPROVAL = pause(
     "approval", ["verdict", "override_arguments"], verdict_schema(override_arguments=DRAFT)
 )
 INPUT = pause("input", ["value", "decline"], value_schema(DRAFT))
+OPTIONS = pause(
+    "interactive", ["value", "decline"], value_schema({"type": "string", "enum": ["a", "b"]})
+)
 ROUTE = pause(
     "route", ["value", "decline"], value_schema(choices_schema(["a", "b"], multiple=True))
 )
@@ -50,9 +53,21 @@ ROUTE = pause(
             ["--text TEXT", "--reject"],
         ),
         (ROUTE, ["--choose NAME", "--reject"]),
+        (OPTIONS, ["--choose NAME", "--reject"]),
+        (pause("input", ["value"], value_schema({"enum": [1, 2]})), ["--value JSON"]),
         (pause("error", ["action"], action_schema("retry", "fail")), ["--action retry|fail"]),
     ],
-    ids=("approval", "confirmation", "review", "input", "interactive", "route", "error"),
+    ids=(
+        "approval",
+        "confirmation",
+        "review",
+        "input",
+        "interactive",
+        "route",
+        "options",
+        "numbers",
+        "error",
+    ),
 )
 def test_every_kind_of_pause_has_its_options(asked: dict[str, Any], fitting: list[str]) -> None:
     assert list(ways(asked)) == fitting
@@ -76,6 +91,19 @@ def test_who_may_not_decide_is_told_so() -> None:
     assert _printed({**APPROVAL, "you_may_decide": False}) == [
         ["You", "may", "not", "decide", "it."]
     ]
+
+
+def test_what_is_chosen_is_a_name_or_a_list_of_names_as_the_pause_takes_it() -> None:
+    assert chosen(["a"], OPTIONS) == "a"
+    assert chosen(["a"], ROUTE) == ["a"]
+    assert chosen(["a", "b"], OPTIONS) == ["a", "b"]  # which the service refuses
+
+
+def test_where_nothing_is_offered_it_is_said_how_a_free_answer_is_given() -> None:
+    asked = pause("interactive", ["value", "decline"], value_schema({"type": "string"}))
+    assert nothing_to_choose(asked) == (
+        "There is nothing to choose: the pause is of the kind interactive and takes --text TEXT or --reject."
+    )
 
 
 def _printed(asked: dict[str, Any]) -> list[list[str]]:
