@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+from jsonschema import Draft202012Validator
+
 from examples.errands import errands
 from tests.serving import decide, paused, service
 from tests.workflows.papers import enquiries
@@ -32,6 +34,14 @@ async def test_an_answer_takes_the_shape_that_the_pause_allows(database_url: str
     async with service(database_url, [enquiries]) as served:
         run = await paused(served.client, "enquiries")
         assert run["pause"]["options"] == ["red", "blue"]
+        told = Draft202012Validator(run["pause"]["response_schema"])
+        nobodys = await decide(served.client, run, {"value": "red"})
+        assert (nobodys.status_code, nobodys.json()["errors"][0]["pointer"]) == (
+            422,
+            "/decision/by",
+        )
+        assert not told.is_valid({"value": "red"})
+        assert told.is_valid({"value": "red", "by": "maria"})
         wrong = await decide(served.client, run, {"value": "green", "by": "maria"})
         assert (wrong.status_code, wrong.json()["code"]) == (422, "invalid_decision")
         assert [each["pointer"] for each in wrong.json()["errors"]] == ["/decision/value"]

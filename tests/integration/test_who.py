@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import httpx
+from jsonschema import Draft202012Validator
 
 from app.api.auth import SESSION
 from app.authoring import Approval
@@ -255,6 +256,15 @@ async def test_a_bot_speaks_for_members_of_its_own_groups_only(database_url: str
         again = await decide(await at.approver("ann", "finance"), run, YES)
         assert await refusal(again) == (409, "already_voted")
         assert (await decide(inside, run, {**YES, "by": "bob"})).json()["status"] == "completed"
+
+
+async def test_whom_the_service_knows_need_not_say_who_decides(database_url: str) -> None:
+    async with desk(database_url, Council(Approval())) as at:
+        run = await paused(await at.caller("caller"), "council")
+        ann = await at.approver("ann")
+        schema = (await ann.get(f"/pauses/{run['pause']['id']}")).json()["response_schema"]
+        Draft202012Validator(schema).validate(YES)
+        assert (await decide(ann, run, YES)).json()["status"] == "completed"
 
 
 async def test_who_has_voted_is_told_so_and_two_keys_are_one_vote(database_url: str) -> None:
