@@ -10,6 +10,7 @@ from sqlalchemy.sql import ColumnElement
 
 from app.domain.ids import DeliveryId, PauseId, RunId, TenantId, ThreadId
 from app.domain.json import Json
+from app.domain.run import RunStatus
 from app.storage.database import Database, Row
 from app.storage.tables import audit, deliveries, delivery_attempts, pauses, runs, threads
 
@@ -189,9 +190,9 @@ async def find_threads(
     """Threads, each with its newest run, if it has one."""
     way = "desc" if wanted.newest_first else "asc"
     order = f"{_THREAD_ORDERS[wanted.order]} {way}, t.id {way}"
-    last = wanted.last and [each or "" for each in wanted.last]
+    last = _without_none(wanted.last)
     rows = await database.fetch(
-        _FIND_THREADS.replace(":order", order),
+        _FIND_THREADS.replace(":order", order).replace(":status", _status(last)),
         tenant,
         wanted.ids,
         wanted.metadata,
@@ -210,9 +211,21 @@ async def count_threads(
     last: Sequence[str | None] | None,
 ) -> int:
     """How many threads there are with some metadata, and with one of some statuses of their newest run."""
-    statuses = last and [each or "" for each in last]
-    row = await database.fetch_row(_COUNT_THREADS, tenant, None, metadata, statuses)
+    statuses = _without_none(last)
+    statement = _COUNT_THREADS.replace(":status", _status(statuses))
+    row = await database.fetch_row(statement, tenant, None, metadata, statuses)
     return int(row["count"]) if row else 0
+
+
+def _without_none(statuses: Sequence[str | None] | None) -> list[str] | None:
+    """Statuses as the statements have them: an empty one where there is no run."""
+    return None if statuses is None else [each or "" for each in statuses]
+
+
+def _status(wanted: Sequence[str] | None) -> str:
+    """Where a thread has the status of its newest run: in its own row as long as the run is unfinished."""
+    is_seated = set(wanted or ()) <= {RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.PAUSED}
+    return "t.active_status" if is_seated else "coalesce(l.status, '')"
 
 
 _THREAD_ORDERS = {
@@ -226,7 +239,7 @@ _WANTED = """
     where r.thread_id = t.id and r.tenant = t.tenant order by r.created_at desc, r.id desc limit 1
   ) l on true
   where t.tenant = $1 and ($2::text[] is null or t.id = any($2)) and t.metadata::jsonb @> $3::json::jsonb
-    and ($4::text[] is null or coalesce(l.status, '') = any($4))"""
+    and ($4::text[] is null or :status = any($4))"""
 _COUNT_THREADS = f"select count(*) {_WANTED}"
 _FIND_THREADS = f"""
 with page as materialized (
