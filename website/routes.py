@@ -105,6 +105,8 @@ def _kind(schema: Json) -> str:
             return f"[{name}](shapes.md#{name.lower()})"
         case {"anyOf": [*some]} | {"oneOf": [*some]}:
             return " or ".join(_kind(each) for each in some)
+        case {"contentSchema": told}:
+            return f"stream of {_kind(told)}"
         case {"const": value}:
             return f"`{value}`"
         case {"enum": [*values]}:

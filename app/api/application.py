@@ -188,11 +188,21 @@ def _described(api: FastAPI) -> dict[str, Any]:
 def _say_media_types(operation: dict[str, Any]) -> None:
     """Errors have a media type of their own, which FastAPI's `responses` cannot say beside a model.
 
-    Of a stream it says that it is text, where the schema of an event is.
+    A stream is text, which only whoever reads it event by event has as JSON.
     """
     for status, response in operation["responses"].items():
-        if stream := response.get("content", {}).get(EVENT_STREAM):
-            stream["schema"].pop("type", None)
         if int(status) >= 400:
             (content,) = response["content"].values()
-            response["content"] = {problems.MEDIA_TYPE: content}
+            response["content"] = {problems.MEDIA_TYPE: {"schema": _named(content["schema"])}}
+        elif stream := response.get("content", {}).get(EVENT_STREAM):
+            told = _named(stream["schema"])
+            stream["schema"] = {
+                "type": "string",
+                "contentMediaType": EVENT_STREAM,
+                "contentSchema": told,
+            }
+
+
+def _named(schema: dict[str, Any]) -> dict[str, Any]:
+    """The reference alone: beside it FastAPI says of an event stream that it is a string."""
+    return {"$ref": schema["$ref"]}

@@ -14,6 +14,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    RootModel,
     SkipValidation,
 )
 
@@ -342,20 +343,34 @@ class Vote(Answered):
     sent_by: str | None = Field(default=None, description=_SENT_BY)
 
 
-class Taken(Answered):
-    """The decision that closed a pause; sensitive values are `***`."""
+class Decided(Answered):
+    """A decision as everybody may read it; sensitive values are `***`."""
 
     approved: bool | None = None
     value: Json = None
     action: str | None = None
-    override_arguments: Json = None
-    effective_arguments: Json = Field(default=None, description="The arguments that run.")
+    override_arguments: dict[str, Json] | None = None
+    effective_arguments: dict[str, Json] | None = Field(
+        default=None, description="The arguments that run."
+    )
     override_output: Json = None
     feedback: str | None = None
     by: str
     sent_by: str | None = Field(default=None, description=_SENT_BY)
     via: str = Field(description="The door it came in by.", examples=["api"])
+
+
+class Taken(Decided):
+    """The decision that closed a pause."""
+
     decided_at: datetime
+
+
+class Choice(Answered):
+    """A way on, by the name of its step."""
+
+    name: str
+    description: str | None
 
 
 class Pause(Answered):
@@ -376,10 +391,12 @@ class Pause(Answered):
     call: Call | None
     position: CallPosition | None
     message: str
-    options: list[Json] | None
-    choices: list[Json] | None
-    output: Json
-    error: Json
+    options: list[Json] | None = Field(
+        description="Of an `interactive`: what may be answered. Of an `error`: the actions that are possible."
+    )
+    choices: list[Choice] | None = Field(description="Of a `route`.")
+    output: Json = Field(description="Of a `review`.")
+    error: RunError | None = Field(description="Of an `error`: why the step failed.")
     branch: str | None
     allowed: list[str] = Field(description="The shapes and actions that are accepted.")
     response_schema: dict[str, Any] = Field(description="JSON Schema of the decision.")
@@ -756,23 +773,141 @@ class Health(Answered):
 
 
 class EventData(BaseModel):
-    """Where it happened, and what is to be said of it, which depends on the type."""
+    """Where it happened."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
 
     event_sequence: int = Field(description="Increases within a thread.")
     thread_id: str
     run_id: str
-    pause_id: str | None = Field(default=None, description="Of `pause.*`.")
-    path: str | None = Field(
-        default=None, description="The step, of `step.*`, `model.*` and `tool.*`."
-    )
-    call_id: str | None = Field(default=None, description="Of `tool.*`.")
 
 
-class Event(Answered):
-    """The `data` of an event in a stream, which webhooks have the same form of. Sensitive values are `***`."""
+class RunEventData(EventData):
+    """How a run goes."""
 
-    type: EventType
+    error: RunError | None = Field(default=None, description="Of `run.failed`.")
+
+
+class StepEventData(EventData):
+    """The step that it is about."""
+
+    path: str
+    name: str
+    index: int
+
+
+class ModelAnsweredData(EventData):
+    """Who was answered, and with how many calls of tools."""
+
+    path: str = Field(description="The step.")
+    agent: str
+    turn: int
+    calls: int
+
+
+class ToolEventData(EventData):
+    """The call that it is about."""
+
+    path: str = Field(description="The step.")
+    agent: str
+    tool: str
+    call_id: str
+    failed: bool | None = Field(default=None, description="Of `tool.finished`.")
+
+
+class PauseEventData(EventData):
+    """The pause that it is about."""
+
+    pause_id: str
+    kind: PauseKind | None = Field(default=None, description="Of `pause.opened`.")
+    channel: str | None = None
+    decision: Decided | None = Field(default=None, description="Of `pause.decided`.")
+
+
+class ModelDeltaData(BaseModel):
+    """A piece of what a model is writing. At the offset 0 the text begins, maybe anew."""
+
+    thread_id: str
+    run_id: str
+    path: str = Field(description="The step.")
+    agent: str
+    turn: int
+    offset: int = Field(description="Where the piece begins, in characters.")
+    text: str
+
+
+class RunEvent(Answered):
+    """A run is queued, begun, paused, or over."""
+
+    type: Literal[
+        EventType.RUN_QUEUED,
+        EventType.RUN_STARTED,
+        EventType.RUN_PAUSED,
+        EventType.RUN_COMPLETED,
+        EventType.RUN_FAILED,
+        EventType.RUN_CANCELLED,
+    ]
     timestamp: datetime
-    data: EventData
+    data: RunEventData
+
+
+class StepEvent(Answered):
+    """A step has begun or ended."""
+
+    type: Literal[
+        EventType.STEP_STARTED,
+        EventType.STEP_COMPLETED,
+        EventType.STEP_FAILED,
+        EventType.STEP_SKIPPED,
+    ]
+    timestamp: datetime
+    data: StepEventData
+
+
+class ModelAnswered(Answered):
+    """A model has answered."""
+
+    type: Literal[EventType.MODEL_ANSWERED]
+    timestamp: datetime
+    data: ModelAnsweredData
+
+
+class ToolEvent(Answered):
+    """A call of a tool has begun or ended."""
+
+    type: Literal[EventType.TOOL_STARTED, EventType.TOOL_FINISHED]
+    timestamp: datetime
+    data: ToolEventData
+
+
+class PauseEvent(Answered):
+    """Somebody is asked, reminded, or has decided; or nobody has in time."""
+
+    type: Literal[
+        EventType.PAUSE_OPENED,
+        EventType.PAUSE_REMINDER,
+        EventType.PAUSE_ESCALATED,
+        EventType.PAUSE_DECIDED,
+        EventType.PAUSE_EXPIRED,
+        EventType.PAUSE_CANCELLED,
+    ]
+    timestamp: datetime
+    data: PauseEventData
+
+
+class ModelDelta(Answered):
+    """A piece of what a model is writing; it has no id, and is told once."""
+
+    type: Literal["model.delta"]
+    data: ModelDeltaData
+
+
+class Event(
+    RootModel[
+        Annotated[
+            RunEvent | StepEvent | ModelAnswered | ToolEvent | PauseEvent | ModelDelta,
+            Field(discriminator="type"),
+        ]
+    ]
+):
+    """The `data` of an event in a stream, by its `type`. Sensitive values are `***`."""

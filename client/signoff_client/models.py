@@ -138,8 +138,8 @@ class Decided(Answered):
     approved: bool | None = None
     value: Json = None
     action: str | None = None
-    override_arguments: Json = None
-    effective_arguments: Json = None
+    override_arguments: dict[str, Json] | None = None
+    effective_arguments: dict[str, Json] | None = None
     override_output: Json = None
     feedback: str | None = None
     by: str
@@ -151,6 +151,22 @@ class Taken(Decided):
     """The decision that closed a pause."""
 
     decided_at: datetime
+
+
+class RunError(Answered):
+    """Why a run, or a step of it, failed."""
+
+    code: str
+    message: str
+    step: str | None = None
+    details: Json = None
+
+
+class Choice(Answered):
+    """A way on, by the name of its step."""
+
+    name: str
+    description: str | None = None
 
 
 class Pause(Answered):
@@ -170,9 +186,9 @@ class Pause(Answered):
     position: CallPosition | None = None
     message: str
     options: list[Json] | None = None
-    choices: list[Json] | None = None
+    choices: list[Choice] | None = None
     output: Json = None
-    error: Json = None
+    error: RunError | None = None
     branch: str | None = None
     allowed: list[str]
     response_schema: dict[str, Json]
@@ -203,15 +219,6 @@ class Named(Answered):
 
     name: str
     version: str
-
-
-class RunError(Answered):
-    """Why a run failed."""
-
-    code: str
-    message: str
-    step: str | None = None
-    details: Json = None
 
 
 class RunStep(Answered):

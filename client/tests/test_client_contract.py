@@ -145,15 +145,12 @@ def test_the_client_has_all_words_of_a_choice(words: Any, schema: str) -> None:
 
 
 def test_every_type_of_event_has_a_class() -> None:
-    classes = (
-        streams.RunEvent,
-        streams.StepEvent,
-        streams.ModelAnswered,
-        streams.ToolEvent,
-        streams.PauseEvent,
-    )
-    known = {name for each in classes for name in get_args(each.model_fields["type"].annotation)}
-    assert known == set(SCHEMAS["EventType"]["enum"])
+    for type, reference in SCHEMAS["Event"]["discriminator"]["mapping"].items():
+        name = reference.rpartition("/")[2]
+        event = getattr(streams, name)
+        assert type in get_args(event.model_fields["type"].annotation)
+        data = SCHEMAS[SCHEMAS[name]["properties"]["data"]["$ref"].rpartition("/")[2]]
+        assert set(event.model_fields) - {"id", "type", "timestamp"} == set(data["properties"])
 
 
 def test_every_code_that_the_page_of_errors_lists_has_an_exception_of_its_own() -> None:

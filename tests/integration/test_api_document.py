@@ -1,15 +1,21 @@
 """The OpenAPI document: checked in, whole, and true of real answers."""
 
 import asyncio
+import json
 import re
 from datetime import timedelta
 from pathlib import Path
 
+from jsonschema import Draft202012Validator
+
 from app.api import document
 from app.authoring import Approval
+from app.domain.event import EventType
 from examples.errands import errands
 from tests.described import DOCUMENT, is_described, operations
+from tests.service import Api, path_of
 from tests.serving import decide, paused, service
+from tests.streams import events_of
 from tests.workflows.councils import Council
 from tests.workflows.papers import breaks, echoes, enquiries, waiting_for
 
@@ -37,12 +43,21 @@ def test_every_answer_has_a_schema_and_every_error_is_a_problem() -> None:
             expected = told if status < "400" else "application/problem+json"
             assert media_type == expected, (method, path, status)
             schema = response["content"][media_type]["schema"]
+            if media_type == "text/event-stream":
+                schema = schema["contentSchema"]
+            assert set(schema) == {"$ref"}
             assert schema["$ref"].startswith("#/components/schemas/"), (method, path, status)
 
 
 def test_every_reference_leads_somewhere() -> None:
     for name in re.findall(r'"#/components/schemas/([^"]+)"', document()):
         assert name in DOCUMENT["components"]["schemas"]
+
+
+def test_every_event_is_told_apart_by_its_type() -> None:
+    event = DOCUMENT["components"]["schemas"]["Event"]
+    assert set(event["discriminator"]["mapping"]) == {*EventType, "model.delta"}
+    assert len(event["oneOf"]) == len(set(event["discriminator"]["mapping"].values()))
 
 
 def test_the_three_shapes_of_a_decision_are_described() -> None:
@@ -121,6 +136,30 @@ async def test_real_answers_are_as_described(database_url: str) -> None:
         ]
         assert all(is_described(each) for each in answers)
         assert {each.status_code for each in answers} == {200, 201, 202, 404, 409, 415, 422}
+
+
+async def test_real_events_are_as_described(database_url: str) -> None:
+    described = Draft202012Validator(
+        {"$ref": "#/components/schemas/Event", "components": DOCUMENT["components"]}
+    )
+    async with service(database_url, [errands, enquiries, breaks]) as served:
+        run = await paused(served.client)
+        edited = {"to": "a@example.com", "body": "b"}
+        decision = {"approved": True, "by": "m", "override_arguments": edited}
+        await decide(served.client, run, decision)
+        question = await paused(served.client, "enquiries")
+        await served.client.post(f"{path_of(question)}/cancel")
+        broken = await Api(served.client).started("breaks", "x")
+        streams = [await served.client.get(events_of(each)) for each in (run, question, broken)]
+    told = [
+        json.loads(line.removeprefix("data: "))
+        for stream in streams
+        for line in stream.text.split("\n")
+        if line.startswith("data: ")
+    ]
+    for each in told:
+        described.validate(each)
+    assert {each["type"].partition(".")[0] for each in told} >= {"run", "step", "tool", "pause"}
 
 
 async def test_the_service_serves_its_document(database_url: str) -> None:

@@ -86,8 +86,8 @@ class ListenQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     stream_mode: sent.ModesAsked = Field(default=["values"])
-    cancel_on_disconnect: Literal[False, "false", "False", "0"] = Field(
-        default=False, description="A run goes on, whoever listens."
+    cancel_on_disconnect: str = Field(
+        default="false", pattern="^([Ff]alse|0)$", description="A run goes on, whoever listens."
     )
 
 
