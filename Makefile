@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 export SIGNOFF_WORKFLOWS ?= examples.errands:errands,examples.publishing:publishing,examples.payments:payments
 
-.PHONY: help run test test-long lint format docs lock openapi bench clean
+.PHONY: help run test test-long lint format docs pictures lock openapi bench clean
 
 help:
 	@echo "make run        serve the examples on http://127.0.0.1:8000 (or PORT=8001), with an embedded Postgres"
@@ -25,6 +25,7 @@ help:
 	@echo "make lint       formatting, rules, types, imports, dependencies"
 	@echo "make format     mend what can be mended by itself"
 	@echo "make docs       the pages of docs/ as a site, in build/website/site"
+	@echo "make pictures   take those of the documentation anew, from the running product"
 	@echo "make bench      measure one cycle beside its floors"
 	@echo "make openapi    write openapi/openapi.json"
 	@echo "make lock       remake the lock files"
@@ -53,6 +54,9 @@ format: .venv/dev.stamp
 
 docs: .venv/docs.stamp
 	@.venv/bin/python -m website.build
+
+pictures: .venv/dev.stamp
+	@.venv/bin/python -m website.pictures
 
 openapi: .venv/dev.stamp
 	@.venv/bin/signoff openapi > openapi/openapi.json.new

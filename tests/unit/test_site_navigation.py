@@ -27,3 +27,15 @@ def test_all_that_is_exported_is_in_the_reference_or_said_to_be_inner() -> None:
 
     assert untold() == set()
     assert not told & INNER
+
+
+def test_every_picture_is_shown_somewhere_and_is_small() -> None:
+    shown = {
+        (page.parent / target).resolve()
+        for page in (ROOT / "docs").rglob("*.md")
+        for target in re.findall(r"!\[[^\]]+\]\(([^)]+)\)", page.read_text())
+    }
+    taken = set((ROOT / "docs" / "pictures").iterdir())
+
+    assert taken == shown
+    assert all(each.stat().st_size < 100_000 for each in taken)
