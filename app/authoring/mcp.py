@@ -160,6 +160,7 @@ class McpServer:
     @property
     def _address(self) -> Any:
         return self._session.Address(
+            name=self.name,
             url=self.url,
             headers=self.headers,
             command=tuple(self.command),

@@ -5,9 +5,12 @@ that breaks is then one call that failed.
 """
 
 import asyncio
-import sys
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+import logging
+import os
+import threading
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass
 from typing import TextIO, cast
 
@@ -27,6 +30,11 @@ from mcp.types import Tool as OfferedByServer
 from app.authoring.shape import json_text
 from app.domain.json import Json
 
+log = logging.getLogger(__name__)
+
+LONGEST_LINE = 2000
+"""Characters of a line that a server writes beside its protocol; what is longer is more than one line."""
+
 MOST_PAGES = 100
 """Of a list of tools; a server that never comes to an end is left after that many."""
 
@@ -42,6 +50,7 @@ class McpFailed(Exception):
 class Address:
     """Where a server is: at a URL, or started by a command."""
 
+    name: str
     url: str | None
     headers: Mapping[str, str]
     command: Sequence[str]
@@ -97,9 +106,9 @@ async def _connection(address: Address) -> AsyncGenerator[Client]:
         start = StdioServerParameters(
             command=program, args=arguments, env=dict(address.environment)
         )
-        says = cast("TextIO", sys.__stderr__)  # what stands for it now may be no file
-        async with Client(stdio_client(start, errlog=says)) as client:
-            yield client
+        with _logged(address.name) as says:
+            async with Client(stdio_client(start, errlog=says)) as client:
+                yield client
         return
     patience = httpx2.Timeout(30, read=None)  # the call's own time-out ends the waiting
     async with (
@@ -107,6 +116,28 @@ async def _connection(address: Address) -> AsyncGenerator[Client]:
         Client(streamable_http_client(address.url, http_client=http)) as client,
     ):
         yield client
+
+
+@contextmanager
+def _logged(server: str) -> Generator[TextIO]:
+    """A file for a process to write into; each line becomes one of the log, also after this has ended.
+
+    At the level DEBUG alone: the words are not ours, and may quote a call.
+    """
+    reading, writing = os.pipe()
+    in_context = copy_context().run
+    reader = threading.Thread(
+        target=in_context, args=(_log_lines, server, reading), name=f"mcp-{server}", daemon=True
+    )
+    reader.start()
+    with open(writing, "w") as says:
+        yield says
+
+
+def _log_lines(server: str, reading: int) -> None:
+    with open(reading, errors="replace") as lines:
+        while line := lines.readline(LONGEST_LINE):
+            log.debug("server said", extra={"server": server, "line": line.rstrip()})
 
 
 def _reason(error: BaseException) -> str:

@@ -1,6 +1,7 @@
 """Tools of MCP servers in the hands of agents: real servers, over HTTP and as processes."""
 
 import asyncio
+import logging
 import sys
 from collections.abc import Callable, Generator
 from datetime import timedelta
@@ -23,6 +24,7 @@ from app.authoring import (
 )
 from app.domain.decision import Action, InvalidDecision, Value, Verdict
 from tests.engine_runs import EngineRun, approvers, run, script, workflow
+from tests.logged import Lines, logged
 from tests.mcp_server import NOTES, HelpDesk, help_desk
 
 STDIO = [sys.executable, "-m", "tests.mcp_server"]
@@ -222,6 +224,31 @@ async def test_a_server_that_is_a_process_is_started_for_the_call(tmp_path: Path
     close = server.tool("close")
     assert await read(close, calls=call_tool(close, id=3)) == "closed 3 as solved"
     assert len(notes.read_text().splitlines()) == 1
+
+
+async def test_what_a_process_writes_beside_the_protocol_is_debug_lines_of_the_log_alone(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    talks = "import sys; print('x' * 3000, file=sys.stderr); print('bye', file=sys.stderr)"
+    server = McpServer("loud", command=[sys.executable, "-c", talks])
+    with logged(logging.DEBUG) as lines, pytest.raises(AuthoringError):
+        server.tools()
+    async with asyncio.timeout(10):
+        while "bye" not in (said := _said(lines)):  # noqa: ASYNC110 - a thread tells no event
+            await asyncio.sleep(0.01)
+    assert [len(each) for each in said[:2]] == [2000, 1000]
+    assert capfd.readouterr().err == ""
+
+
+async def test_what_a_process_writes_is_nowhere_at_the_level_that_operators_run() -> None:
+    talks = [sys.executable, "-c", "import sys; print('card 4711', file=sys.stderr)"]
+    with logged() as lines, pytest.raises(AuthoringError):
+        McpServer("loud", command=talks).tools()
+    assert _said(lines) == []
+
+
+def _said(lines: Lines) -> list[str]:
+    return [each["line"] for each in lines.told if each["event"] == "server said"]
 
 
 async def test_a_server_that_goes_away_in_the_middle_or_before_is_a_tool_error(
