@@ -40,7 +40,7 @@ class Caller:
         return await self._answer(path, status)
 
     async def get(self, path: str, *, status: int) -> Any:
-        """As `post`, without a body."""
+        """As `post`, without a body; what is not JSON is given as it came."""
         self._writer.write(f"GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n".encode())
         return await self._answer(path, status)
 
@@ -49,7 +49,7 @@ class Caller:
         body = await self._reader.readexactly(int(headers["content-length"]))
         if int(first.split()[1]) != status:
             raise Refused(f"{path}: {first}: {body.decode(errors='replace')}")
-        return orjson.loads(body)
+        return orjson.loads(body) if "json" in headers["content-type"] else body
 
 
 async def read_head(reader: asyncio.StreamReader) -> tuple[str, Mapping[str, str]]:

@@ -11,20 +11,16 @@ import argparse
 import os
 import platform
 import statistics
-import tempfile
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from urllib.parse import urlsplit
 
-import asyncpg
 import psutil
 import uvloop
 
-from app.storage.embedded import EmbeddedPostgres
 from bench.floors import in_memory, on_postgres
 from bench.measure import Round, StatementLog, Subject, Traffic, run_round
+from bench.postgres import Postgres, temporary_postgres
 from bench.receiver import Receiver
 from bench.service import serving
 
@@ -63,57 +59,33 @@ class Measured:
 
 async def main(options: Options) -> None:
     """Measures, and prints the tables."""
-    with _folder() as folder:
-        postgres = await EmbeddedPostgres.start(folder / "data")
-        try:
-            async with _subjects(postgres.url, folder) as subjects:
-                process = psutil.Process(postgres.pid)
-                log = StatementLog(postgres.url, folder / "data" / "postgres.log")
-                measured = await _measure(options, subjects, process, log)
-        finally:
-            await postgres.stop()
+    async with temporary_postgres() as server, _subjects(server) as subjects:
+        log = StatementLog(server.url, server.log)
+        measured = await _measure(options, subjects, server.process, log)
     _print_head(options)
     _print_figures(measured)
     _print_ratios(measured)
 
 
-@contextmanager
-def _folder() -> Generator[Path]:
-    with tempfile.TemporaryDirectory(prefix="signoff-bench-") as folder:
-        Path(folder).chmod(0o711)  # where root lends Postgres an account, it must get through
-        yield Path(folder)
-
-
 @asynccontextmanager
-async def _subjects(url: str, folder: Path) -> AsyncGenerator[list[Subject]]:
+async def _subjects(server: Postgres) -> AsyncGenerator[list[Subject]]:
     """All that are compared; the second is what the others are held against."""
     bare_url, quiet_url, telling_url = [
-        await _make(url, database) for database in ("bare", "quiet", "telling")
+        await server.make(database) for database in ("bare", "quiet", "telling")
     ]
     async with (
         on_postgres(bare_url, "bare") as bare,
         Receiver.listening() as receiver,
-        serving("Signoff", quiet_url, "quiet", log=folder / "quiet.log") as quiet,
+        serving("Signoff", quiet_url, "quiet", log=server.folder / "quiet.log") as quiet,
         serving(
             "Signoff, webhooks",
             telling_url,
             "telling",
-            log=folder / "telling.log",
+            log=server.folder / "telling.log",
             receiver=receiver,
         ) as telling,
     ):
         yield [in_memory(), bare, quiet, telling]
-
-
-async def _make(url: str, database: str) -> str:
-    """Makes a database, and says its URL."""
-    connection = await asyncpg.connect(url)
-    try:
-        await connection.execute(f"create database {database}")
-    finally:
-        await connection.close()
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}/{database}?{parts.query}"
 
 
 async def _measure(

@@ -11,18 +11,15 @@ process is the receivers.
 import argparse
 import asyncio
 import statistics
-import tempfile
 import time
-from collections.abc import AsyncGenerator, Generator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
-from urllib.parse import urlsplit
 
 import asyncpg
 import uvloop
 
-from app.storage.embedded import EmbeddedPostgres
+from bench.postgres import Postgres, temporary_postgres
 from bench.service import serving
 
 SLOW_SECONDS = 3.0
@@ -137,30 +134,19 @@ async def _read(reader: asyncio.StreamReader) -> None:
 
 async def main(options: Options) -> None:
     """Measures twice, and prints what came of it."""
-    with _folder() as folder:
-        postgres = await EmbeddedPostgres.start(folder / "data")
-        try:
-            alone = await _delays(options, postgres.url, folder, beside=False)
-            beside = await _delays(options, postgres.url, folder, beside=True)
-        finally:
-            await postgres.stop()
+    async with temporary_postgres() as server:
+        alone = await _delays(options, server, beside=False)
+        beside = await _delays(options, server, beside=True)
     _print(options, alone, beside)
 
 
-@contextmanager
-def _folder() -> Generator[Path]:
-    with tempfile.TemporaryDirectory(prefix="signoff-bench-") as folder:
-        Path(folder).chmod(0o711)  # where root lends Postgres an account, it must get through
-        yield Path(folder)
-
-
-async def _delays(options: Options, url: str, folder: Path, *, beside: bool) -> list[float]:
+async def _delays(options: Options, server: Postgres, *, beside: bool) -> list[float]:
     """How long each notice to a good address took."""
     name = "beside" if beside else "alone"
-    database_url = await _make(url, name)
+    database_url = await server.make(name)
     async with (
         _inboxes(options, beside=beside) as inboxes,
-        serving(name, database_url, name, log=folder / f"{name}.log"),
+        serving(name, database_url, name, log=server.folder / f"{name}.log"),
     ):
         connection = await asyncpg.connect(database_url)
         due = time.perf_counter()
@@ -181,17 +167,6 @@ async def _inboxes(options: Options, *, beside: bool) -> AsyncGenerator[Inboxes]
         yield inboxes
     finally:
         inboxes.close()
-
-
-async def _make(url: str, database: str) -> str:
-    """Makes a database, and says its URL."""
-    connection = await asyncpg.connect(url)
-    try:
-        await connection.execute(f"create database {database}")
-    finally:
-        await connection.close()
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}/{database}?{parts.query}"
 
 
 def _print(options: Options, alone: Sequence[float], beside: Sequence[float]) -> None:

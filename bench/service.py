@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,11 +70,21 @@ _START = {"workflow": "errands", "input": {"text": "write to the boss"}}
 
 @asynccontextmanager
 async def serving(
-    name: str, url: str, database: str, *, log: Path, receiver: Receiver | None = None
+    name: str,
+    url: str,
+    database: str,
+    *,
+    log: Path,
+    receiver: Receiver | None = None,
+    workflows: Sequence[str] = (),
 ) -> AsyncGenerator[Service]:
-    """Migrates the database and serves from it, until the end of the block; what it logs goes to `log`."""
+    """Migrates the database and serves from it, until the end of the block; what it logs goes to `log`.
+
+    It has the errands, and whatever other `workflows` are named.
+    """
     await migrate(url)
-    environment = {"DATABASE_URL": url, "SIGNOFF_WORKFLOWS": "examples.errands:errands"}
+    served = ",".join(["examples.errands:errands", *workflows])
+    environment = {"DATABASE_URL": url, "SIGNOFF_WORKFLOWS": served}
     if receiver:
         environment["SIGNOFF_CHANNELS__APPROVERS__URL"] = receiver.url
         environment["SIGNOFF_CHANNELS__APPROVERS__SECRETS"] = f'["whsec_{"A" * 32}"]'

@@ -35,6 +35,8 @@ async def run_line(
     given: object = dict(begins_with)
     if saved is not None:
         _check_nodes(graph, saved)
+        if _is_over(saved):
+            return _state(graph, saved)
         pending = _pending(saved.pending_writes or [])
         given = _resumed_with(pending, start)
         still_open = next((each for each in pending if each in start.open), None)
@@ -67,6 +69,18 @@ def _check_nodes(graph: Graph, saved: CheckpointTuple) -> None:
             raise LineFailed("workflow_incompatible", message)
 
 
+def _is_over(saved: CheckpointTuple) -> bool:
+    """Whether nothing is left to run: no node was sent to, and the beginning was taken."""
+    left = saved.checkpoint["channel_values"]
+    return not any(name.startswith("branch:to:") or name in _BEFORE_TASKS for name in left)
+
+
+def _state(graph: Graph, saved: CheckpointTuple) -> Mapping[str, Any]:
+    """The last state of a line that is over, as running it again would give it."""
+    values = saved.checkpoint["channel_values"]
+    return {name: values[name] for name in graph.output_channels if name in values}
+
+
 def _resumed_with(pending: Sequence[str], start: LineStart) -> Command[Any] | None:
     """What the line waited for, if it is there; else nothing new."""
     for waits_for in pending:
@@ -87,6 +101,9 @@ def _pending(writes: Sequence[PendingWrite]) -> list[str]:
         for question in value
     ]
 
+
+_BEFORE_TASKS = {"__start__", "__pregel_tasks"}
+"""Channels of LangGraph that hold what its next superstep begins with, beside those of the nodes."""
 
 _CONTROL = {"__interrupt__", "__resume__", "__error__", "__error_source_node__"}
 """What a task of LangGraph may have written without having ended."""

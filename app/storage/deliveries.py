@@ -51,17 +51,23 @@ def address(run: str) -> str:
 PER_ADDRESS: Final = 4
 """How many notices one worker sends to one address at the same time, so that a slow one delays no other."""
 
-# Steps from address to address in the index. Each gives as many as it has hands left, and all give one before
-# any gives a second. Notices to channels that are not served here are left to others. The attempt counts from
-# here, and its claim ends by the clock if the worker does. The inner limit is a constant, and the run is looked
-# at row by row, so that Postgres takes the first rows of the index and does not sort all that are due.
+# Looks at the channels that are served here, and steps from address to address of callbacks in their index: notices
+# that nobody here may send are not passed over, however many there are. Each address gives as many as it has hands
+# left, and all give one before any gives a second. The attempt counts from here, and its claim ends by the clock if
+# the worker does. The inner limit is a constant, and the run is looked at row by row, so that Postgres takes the
+# first rows of the index and does not sort all that are due.
 _CLAIM = f"""
-with recursive known as (
-  (select address from deliveries where status = 'pending' order by address limit 1)
+with recursive callback as (
+  (select address from deliveries where status = 'pending' and channel is null order by address limit 1)
   union all
   select (select d.address from deliveries d
-          where d.status = 'pending' and d.address > known.address order by d.address limit 1)
-  from known where known.address is not null
+          where d.status = 'pending' and d.channel is null and d.address > callback.address
+          order by d.address limit 1)
+  from callback where callback.address is not null
+), known as (
+  select address from callback where address is not null
+  union
+  select channel from unnest($7::text[]) channel
 ), picked as materialized (
   select due.thread_id, due.id
   from known
@@ -79,7 +85,7 @@ with recursive known as (
       for update of d skip locked
     ) ripe
   ) due
-  where known.address is not null and coalesce(busy.hands, 0) < {PER_ADDRESS}
+  where coalesce(busy.hands, 0) < {PER_ADDRESS}
     and due.n <= {PER_ADDRESS} - coalesce(busy.hands, 0)
   order by due.n, due.next_attempt_at limit $2
 )

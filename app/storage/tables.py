@@ -204,10 +204,33 @@ pauses = _table(
         postgresql_include=["workflow"],  # so that they are counted by it without the rows
         postgresql_where=text("status = 'open'"),
     ),
+    # What is open is a small part of all, and a page of one channel's a small part of that.
+    *(
+        Index(
+            f"pauses_open_by_{column}",
+            "tenant",
+            column,
+            "opened_at",
+            "id",
+            postgresql_where=text("status = 'open'"),
+        )
+        for column in ("workflow", "channel", "kind")
+    ),
+    Index(
+        "pauses_open_escalated",
+        "tenant",
+        "escalated_to",
+        "opened_at",
+        "id",
+        postgresql_where=text("status = 'open' and escalated_to is not null"),
+    ),
+    # Without those that wait on past their deadline: they would be passed over each time.
     Index(
         "pauses_due",
         "expires_at",
-        postgresql_where=text("status = 'open' and expires_at is not null"),
+        postgresql_where=text(
+            "status = 'open' and expires_at is not null and policy->>'on_expire' <> 'wait'"
+        ),
     ),
     Index(
         "pauses_to_remind",
@@ -265,6 +288,12 @@ deliveries = _table(
     Index("deliveries_by_time", "tenant", "created_at", "id"),
     Index(
         "deliveries_due", "address", "next_attempt_at", postgresql_where=text("status = 'pending'")
+    ),
+    Index(
+        "deliveries_due_callbacks",
+        "address",
+        "next_attempt_at",
+        postgresql_where=text("status = 'pending' and channel is null"),
     ),
     Index(
         "deliveries_dead",

@@ -289,6 +289,10 @@ async def _list_everything(site: Site, client: httpx.AsyncClient) -> None:
         all_at_once = dict(chain.from_iterable(each[0].items() for each in filters))
         for query in (none, *chain.from_iterable(filters), all_at_once):
             await _look_at_two_pages(client, path.format(thread_id="thread_7"), query)
+    for query in ({"workflow": "workflow_3"}, {"channel": "channel_2"}, {"kind": "review"}):
+        await _look_at_two_pages(
+            client, "/pauses", {"status": "open", **query}
+        )  # as the inbox does
 
 
 def _values(parameter: Json, document: Json) -> list[Mapping[str, str]]:

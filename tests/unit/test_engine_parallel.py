@@ -1,12 +1,15 @@
 """Branches side by side: each asks for itself, and none waits for another's decision."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import CheckpointTuple
 from pydantic import BaseModel
 
 from app.authoring import (
@@ -36,7 +39,7 @@ from app.domain.decision import Action, Decision, Value, Verdict
 from app.domain.pause import Answer
 from app.domain.step import StepStatus
 from app.engine.drive import Waiting
-from tests.engine_runs import EngineRun, approvers, run
+from tests.engine_runs import EngineRun, Store, approvers, run
 from tests.step_trees import Ran, flat, gathers, line_of, mark, publisher
 
 SOON = timedelta(hours=1)
@@ -187,6 +190,33 @@ async def test_what_has_ended_in_one_branch_is_not_repeated_by_the_decision_of_a
     await decided(paused, publisher=YES, two=YES)
     assert sorted(ran) == ["last", "one", "publisher.publish", "two", "z"]
     assert len(paused.ledger) == 3, "two turns of the model and one call"
+
+
+class _CountingStore(Store):
+    """Counts how often the state of each line is read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads: Counter[str] = Counter()
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        self.reads[str(config.get("configurable", {})["thread_id"])] += 1
+        return await super().aget_tuple(config)
+
+
+async def test_a_decision_in_one_branch_runs_no_other_whether_it_waits_or_has_ended() -> None:
+    names = [f"branch{number}" for number in range(8)]
+    engine = EngineRun(line_of(fork(*(mark(name, [], before=GATE) for name in names))))
+    store = engine.saver = _CountingStore()
+    await engine.go()
+    for name in names[:-1]:
+        store.reads.clear()
+        await decided(engine, **{name: YES})
+        # Running a line reads it again. The root says anew what it forks into.
+        ran = {line for line, reads in store.reads.items() if reads > 1}
+        assert {line.rpartition("/")[2] for line in ran} == {"root", name}
+    await decided(engine, **{names[-1]: YES})
+    assert engine.output == {name: f"work>{name}" for name in names}
 
 
 async def test_two_gates_in_a_row_in_each_branch() -> None:

@@ -1,0 +1,1 @@
+"""What grows, a module each: measured small and large in one run."""
