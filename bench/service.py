@@ -77,19 +77,22 @@ async def serving(
     log: Path,
     receiver: Receiver | None = None,
     workflows: Sequence[str] = (),
+    works: bool = True,
 ) -> AsyncGenerator[Service]:
     """Migrates the database and serves from it, until the end of the block; what it logs goes to `log`.
 
-    It has the errands, and whatever other `workflows` are named.
+    It has the errands, and whatever other `workflows` are named. Where it does not work itself, others have to.
     """
     await migrate(url)
-    served = ",".join(["examples.errands:errands", *workflows])
-    environment = {"DATABASE_URL": url, "SIGNOFF_WORKFLOWS": served}
+    environment = _environment(url, workflows)
     if receiver:
         environment["SIGNOFF_CHANNELS__APPROVERS__URL"] = receiver.url
         environment["SIGNOFF_CHANNELS__APPROVERS__SECRETS"] = f'["whsec_{"A" * 32}"]'
     port = _free_port()
-    process = await asyncio.to_thread(_launch, port, environment, log)
+    command = ["serve", "--host", "127.0.0.1", "--port", str(port)]
+    process = await asyncio.to_thread(
+        _launch, [*command, *([] if works else ["--no-worker"])], environment, log
+    )
     try:
         await _until_ready(process, port, log)
         yield Service(
@@ -104,12 +107,33 @@ async def serving(
         await asyncio.to_thread(process.wait)
 
 
-def _launch(port: int, environment: dict[str, str], log: Path) -> subprocess.Popen[bytes]:
+@asynccontextmanager
+async def working(url: str, *, log: Path) -> AsyncGenerator[psutil.Process]:
+    """A worker on a migrated database, until the end of the block."""
+    process = await asyncio.to_thread(_launch, ["worker"], _environment(url, ()), log)
+    try:
+        yield psutil.Process(process.pid)
+    finally:
+        process.terminate()
+        await asyncio.to_thread(process.wait)
+
+
+def _environment(url: str, workflows: Sequence[str]) -> dict[str, str]:
+    served = ",".join(["examples.errands:errands", *workflows])
+    return {"DATABASE_URL": url, "SIGNOFF_WORKFLOWS": served}
+
+
+def _launch(
+    arguments: Sequence[str], environment: dict[str, str], log: Path
+) -> subprocess.Popen[bytes]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SIGNOFF_")}
-    command = [sys.executable, "-c", _SERVE, "serve", "--host", "127.0.0.1", "--port", str(port)]
     with log.open("wb") as written:
         return subprocess.Popen(
-            command, cwd=_ROOT, env=kept | environment, stdout=written, stderr=subprocess.STDOUT
+            [sys.executable, "-c", _SERVE, *arguments],
+            cwd=_ROOT,
+            env=kept | environment,
+            stdout=written,
+            stderr=subprocess.STDOUT,
         )
 
 
