@@ -8,8 +8,6 @@ OPEN     := umask 022
 LOCK     := .venv/bin/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate
 SOURCES  := $(wildcard app tests examples bench migrations website client)
 TESTS    := $(wildcard tests/unit tests/integration tests/e2e examples/tests client/tests)
-PAGES    := $(wildcard tests/long/test_inbox_*.py)
-LONG     := $(filter-out $(PAGES),$(wildcard tests/long/test_*.py))
 
 # The tests start many processes; each would compile the project anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -37,8 +35,7 @@ test: lint
 	@.venv/bin/python -m pytest -n 3 $(TESTS)
 
 test-long: .venv/dev.stamp
-	@.venv/bin/python -m pytest --timeout 1200 $(LONG)
-	@.venv/bin/python -m pytest --timeout 1200 -n 2 --dist loadfile $(PAGES)
+	@.venv/bin/python -m pytest --timeout 1200 -n 4 --dist worksteal tests/long
 
 lint: .venv/dev.stamp
 	@.venv/bin/ruff check --quiet $(SOURCES)

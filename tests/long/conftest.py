@@ -13,13 +13,19 @@ Say: TypeAlias = Callable[[str], None]
 
 
 @pytest.fixture
-def say(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> Say:
-    """Writes a line between the results."""
-    reporter: Any = request.config.pluginmanager.get_plugin("terminalreporter")
+def say(record_property: Callable[[str, object], None]) -> Say:
+    """Keeps a line for the end, also where tests run in several processes."""
 
-    def write(text: str) -> None:
-        with capsys.disabled():
-            reporter.ensure_newline()
-            reporter.write_line(text)
+    def keep(text: str) -> None:
+        record_property("said", text)
 
-    return write
+    return keep
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Writes what the tests have said."""
+    reports = (each for kind in ("passed", "failed") for each in terminalreporter.getreports(kind))
+    for report in reports:
+        for name, text in report.user_properties if report.when == "call" else ():
+            if name == "said":
+                terminalreporter.write_line(text)
