@@ -31,7 +31,7 @@ insert into pauses (thread_id, id, tenant, run_id, sequence, line, place, interr
                     workflow, channel, shown, policy, opened_at, expires_at, remind_at, escalate_at, decision,
                     answer, closed_at)
 select r.thread_id, 'pause_' || r.id, r.tenant, r.id, 1, 'root', 'here', 'interrupt', 'approval', 'executor',
-       s.status, r.workflow, 'channel_' || length(r.id) % 5, '{{"allowed": ["verdict"]}}', '{_POLICY}',
+       s.status, r.workflow, 'channel_' || length(r.id) % 5, '{{"allowed": ["verdict"], "response_schema": {{}}}}', '{_POLICY}',
        r.created_at, case when length(r.thread_id) % 2 = 0 then now() + interval '1 day' end,
        case when length(r.thread_id) % 2 = 0 then now() + interval '1 hour' end,
        case when length(r.thread_id) % 2 = 0 then now() + interval '2 hours' end,

@@ -63,6 +63,8 @@ OTHERWISE = {
     "checkpoints._DELETE_RUNS": "the same",
     "checkpoints._KEEP_LATEST": "the same",
     "checkpoints._COPY": "the same",
+    "reads._COUNT_THREADS": "goes through all threads of a tenant, for clients of LangGraph that count them",
+    "reads._FIND_THREADS": "a part of others",
     "runs._HISTORY": "a part of others",
     "api_keys._CREATE": "an operator's: `signoff keys create`",
     "api_keys._LIST": "reads all keys: `signoff keys list`",
@@ -212,6 +214,7 @@ async def do_everything(site: Site, client: httpx.AsyncClient) -> None:
     await _tell(client)
     await _follow(client)
     await _list_everything(site, client)
+    await _find(client)
     await _look_after(site)
 
 
@@ -293,6 +296,15 @@ async def _list_everything(site: Site, client: httpx.AsyncClient) -> None:
         await _look_at_two_pages(
             client, "/pauses", {"status": "open", **query}
         )  # as the inbox does
+
+
+async def _find(client: httpx.AsyncClient) -> None:
+    """As clients of LangGraph find threads."""
+    added = await client.patch("/langgraph/threads/mine", json={"metadata": {"found": True}})
+    assert added.is_success, added.text
+    for wanted in ({}, {"ids": ["mine"]}, {"status": "interrupted"}):
+        found = await client.post("/langgraph/threads/search", json=wanted)
+        assert found.json(), found.text
 
 
 def _values(parameter: Json, document: Json) -> list[Mapping[str, str]]:
