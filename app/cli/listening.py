@@ -1,13 +1,13 @@
 """Listens to a run: shows what happens in it, and what its models write while they write it."""
 
-import json
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
 import httpx
+from httpx_sse import EventSource
 from rich.status import Status
 from rich.text import Text
 
@@ -67,14 +67,14 @@ class Listener:
         try:
             with self.client.http.stream("GET", path, headers=headers, timeout=_PATIENCE) as answer:
                 if answer.status_code == _EVENTS:
-                    yield from self._read(answer.iter_lines())
+                    yield from self._read(EventSource(answer))
         except httpx.HTTPError:
             return  # whoever looks at the run next hears why
 
-    def _read(self, lines: Iterable[str]) -> Generator[tuple[str, Json]]:
-        for event in events_in(lines):
+    def _read(self, source: EventSource) -> Generator[tuple[str, Json]]:
+        for event in source.iter_sse():
             self.last = event.id or self.last
-            yield event.name, json.loads(event.data)["data"]
+            yield event.event, event.json()["data"]
 
     def _tell(self, name: str, data: Json, waiting: Status) -> None:
         if name == _DELTA or self._said(name, data):
@@ -150,26 +150,3 @@ class _Text:
         if self.is_open:
             self.is_open = False
             screen().print()
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Event:
-    name: str
-    data: str
-    id: str | None
-
-
-def events_in(lines: Iterable[str]) -> Generator[_Event]:
-    """The events of a stream (https://html.spec.whatwg.org/multipage/server-sent-events.html)."""
-    fields: dict[str, str] = {}
-    for line in lines:
-        if line:
-            name, _, value = line.partition(":")
-            text = value.removeprefix(" ")
-            fields[name] = f"{fields[name]}\n{text}" if name == "data" and name in fields else text
-            continue
-        if "data" in fields:
-            yield _Event(
-                name=fields.get("event", "message"), data=fields["data"], id=fields.get("id")
-            )
-        fields = {}

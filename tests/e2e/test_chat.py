@@ -211,7 +211,7 @@ async def test_an_answer_comes_word_by_word_and_is_not_said_again(
     ) as own:
         chat = own.at_a_terminal("chat")
         chat.answers(("you:", "good evening"))
-        for word, shown in zip(WORDS, ("talk: well, ", "hello, ", "you!"), strict=True):
+        for word, shown in zip(WORDS, ("talk: well, ", "hello,", "you!"), strict=True):
             assert word not in chat.said
             (tmp_path / word).touch()  # the model says no further word before this
             chat.sees(shown)

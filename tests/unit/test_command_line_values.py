@@ -6,7 +6,6 @@ import pytest
 
 from app.cli.durations import spoken
 from app.cli.fields import Misfit, parsed
-from app.cli.listening import events_in
 from app.cli.screen import visible
 
 NULLABLE = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
@@ -79,23 +78,6 @@ def test_references_that_go_in_circles_end() -> None:
 def test_invisible_characters_are_spelled_out_and_the_lines_of_a_text_are_kept() -> None:
     assert visible("a\tb\nc d é 日本") == "a\tb\nc d é 日本"
     assert visible("\x1b[31m\r\u202e\u200b\x9b") == "⟨U+001B⟩[31m⟨U+000D⟩⟨U+202E⟩⟨U+200B⟩⟨U+009B⟩"
-
-
-def test_events_are_read_as_the_standard_says() -> None:
-    lines = [
-        ":",
-        "",
-        "event: run.queued",
-        "id: 1",
-        "data: {}",
-        "",
-        "data:a",
-        "data: b",
-        "",
-        "id: 3",
-    ]
-    found = [(each.name, each.data, each.id) for each in events_in(lines)]
-    assert found == [("run.queued", "{}", "1"), ("message", "a\nb", None)]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from app.authoring import Agent, Workflow
 FOLDER = "TALKERS_FOLDER"
 """The variable with the folder: a file of a word's name lets that word be said, and is gone when it is."""
 
-WORDS = ("well, ", "hello, ", "you!")
+WORDS = ("well, ", "hello,\u2028", "you!")
 
 
 class SlowTalker(BaseChatModel):
