@@ -19,6 +19,7 @@ PAGES = [*ROOT.glob("*.md"), *sorted(ROOT.glob("docs/**/*.md"))]
 
 STORIES = "tests/long/test_docs_stories.py::test_the_story_of_a_page_goes_as_it_says"
 DOCS = "tests/integration/test_docs.py::test_"
+CLIENT = "client/tests/test_client_page.py::test_every_block_runs_and_prints_what_the_page_says"
 RUN = {
     ("README.md", "sh"): DOCS + "the_story_of_the_readme_goes_as_it_says",
     ("docs/writing-workflows.md", "sh"): DOCS
@@ -43,6 +44,10 @@ RUN = {
     "::test_the_prices_of_the_page_are_prices",
     ("docs/how-to/quorum.md", "python"): DOCS + "the_tests_of_a_how_to_pass",
     ("docs/how-to/deadlines.md", "python"): DOCS + "the_tests_of_a_how_to_pass",
+    ("docs/client.md", "python"): CLIENT,
+    ("docs/client.md", "text"): CLIENT,
+    ("docs/scaling.md", "sql"): "tests/unit/test_scaling_page.py"
+    "::test_what_is_distributed_has_its_column_in_its_key_and_what_it_refers_to_beside_it",
     ("docs/start.md", "sh"): STORIES,
     ("docs/tutorial.md", "sh"): STORIES,
     ("docs/how-to/bot.md", "sh"): STORIES,
