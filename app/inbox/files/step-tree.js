@@ -15,7 +15,11 @@ export function stepTree(run, events) {
     node.output = step.output;
     node.details = detailsOf(step, heard.get(step.path));
   }
-  for (const pause of run.pauses) nodeAt(nodes, pause.step.path).pauses.push(pause);
+  for (const pause of run.pauses) {
+    const node = nodeAt(nodes, pause.step.path);
+    node.pauses.push(pause);
+    if (pause.status === "open") node.status = "paused";
+  }
   return rooted(nodes);
 }
 
