@@ -49,7 +49,12 @@ async def test_a_pause_is_told_once_and_signed_with_both_secrets_of_a_rotation(
     for each in heard:
         assert verified(each, CHANNEL_SECRET) == verified(each, OLDER_SECRET) == each.json
     opened, decided = (each.json["data"] for each in heard)
-    assert opened["pause"] == run["pause"]
+    told, shown = opened["pause"], run["pause"]
+    assert {**told, "response_schema": shown["response_schema"]} == shown
+    assert told["response_schema"]["required"] == ["approved"], (
+        "whoever is told is known by its reply"
+    )
+    assert shown["response_schema"]["required"] == ["approved", "by"]
     assert opened["reply"]["url"] == f"{town.first.url}/threads/{run['thread_id']}/resume"
     assert opened["event_sequence"] < decided["event_sequence"]
     assert decided["pause"]["decision"]["by"] == "alice"

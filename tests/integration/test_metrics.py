@@ -1,6 +1,7 @@
 """What is told to Prometheus: counted where it happens, read from the database where it waits."""
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator
 from decimal import Decimal
 from typing import Any
@@ -15,6 +16,7 @@ from app.storage.backlog import _BACKLOG, read  # pyright: ignore[reportPrivateU
 from app.watching.backlog import PoolUse, SlotUse
 from app.watching.metrics import MOST_NAMES, Metrics
 from examples.errands import errands
+from tests.filled import fill
 from tests.receivers import Answer, Receiver
 from tests.service import until
 from tests.serving import Service, decide, paused, service, serving, site_over
@@ -200,17 +202,16 @@ async def test_a_scrape_without_a_database_tells_what_the_process_knows(
         assert str(now("signoff_queued_runs")) == "nan"
 
 
-async def test_counting_what_waits_reads_indexes_alone(database_url: str) -> None:
+async def test_what_waits_is_found_by_indexes(database_url: str) -> None:
     connection = await asyncpg.connect(database_url)
     try:
-        await connection.execute("vacuum analyze pauses")
-        await connection.execute("set enable_seqscan = off")
+        await fill(connection)
         plan = "\n".join(row[0] for row in await connection.fetch(f"explain {_BACKLOG}"))
     finally:
         await connection.close()
-    assert "Index Only Scan using pauses_open" in plan
-    for index in ("threads_ready", "threads_leased", "deliveries_due", "deliveries_dead"):
-        assert f"using {index}" in plan
+    by = ("pauses_open", "threads_ready", "threads_leased", "deliveries_due", "deliveries_dead")
+    for index in by:
+        assert re.search(f"(using|on) {index}", plan), plan
     assert "Seq Scan" not in plan
 
 

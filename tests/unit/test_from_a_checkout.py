@@ -12,7 +12,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 def test_the_examples_are_served_on_another_port_by_a_word() -> None:
     for words, served in ((["PORT=8001"], "serve --port 8001"), (["PORT="], "serve")):
         planned = subprocess.run(
-            ["make", "--dry-run", "run", *words],
+            ["make", "--dry-run", "--no-print-directory", "run", *words],
             cwd=ROOT,
             capture_output=True,
             text=True,
@@ -23,7 +23,7 @@ def test_the_examples_are_served_on_another_port_by_a_word() -> None:
 
 def test_every_extra_that_is_told_of_is_there_and_is_installed_from_the_checkout() -> None:
     told = [
-        line for page in PAGES for line in page.read_text().splitlines() if "pip install" in line
+        line for page in PAGES for line in page.read_text().splitlines() if "pip install -e" in line
     ]
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
         "optional-dependencies"
