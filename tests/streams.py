@@ -77,7 +77,7 @@ class Stream:
         return False
 
     def __post_init__(self) -> None:
-        self._lines = aiter(self.response.aiter_lines())
+        self._lines = _lines(self.response)
 
     def _take(self, lines: list[str]) -> None:
         if lines == [":"]:
@@ -86,6 +86,15 @@ class Stream:
         fields = dict(line.split(": ", 1) for line in lines)
         data = orjson.loads(fields["data"])
         self.told.append(Told(type=fields["event"], id=fields.get("id"), data=data))
+
+
+async def _lines(response: httpx.Response) -> AsyncGenerator[str]:
+    """Its lines, which may have in them what other texts end lines with."""
+    rest = ""
+    async for text in response.aiter_text():
+        *lines, rest = (rest + text).split("\n")
+        for line in lines:
+            yield line
 
 
 @asynccontextmanager

@@ -22,10 +22,11 @@ async def same(context: StepContext, value: str) -> str:
     return value
 
 
-def asks_after(event: asyncio.Event) -> Workflow:
-    """Asks once the event is set."""
+def asks_after(event: asyncio.Event, begun: asyncio.Event) -> Workflow:
+    """Asks once the event is set; says when it has begun."""
 
     async def wait(context: StepContext, value: str) -> str:
+        begun.set()
         await event.wait()
         return value
 
@@ -65,14 +66,15 @@ async def cancelled(client: httpx.AsyncClient, path: str) -> dict[str, object]:
 async def test_a_run_that_is_cancelled_while_it_parks_leaves_no_open_pause(
     database_url: str,
 ) -> None:
-    event = asyncio.Event()
-    async with site_over(database_url, [asks_after(event)]) as site, serving(site) as client:
+    event, begun = asyncio.Event(), asyncio.Event()
+    async with site_over(database_url, [asks_after(event, begun)]) as site, serving(site) as client:
         started = await client.post(
             "/threads/one/runs",
             json={"workflow": "asks", "input": "x", "if_not_exists": "create"},
             headers={"prefer": "respond-async"},
         )
         path = started.headers["location"]
+        await begun.wait()  # a run that is locked is claimed by nobody
         async with locked(database_url, "one") as connection:
             event.set()
             await until_waiting(connection, 1)
