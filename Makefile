@@ -34,7 +34,7 @@ run: .venv/project.stamp
 test: lint
 	@.venv/bin/python -m pytest -n 3 $(TESTS)
 
-test-long: .venv/dev.stamp
+test-long: .venv/dev.stamp .venv/docs.stamp
 	@.venv/bin/python -m pytest --timeout 1200 -n 4 --dist worksteal tests/long
 
 lint: .venv/dev.stamp

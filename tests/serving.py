@@ -82,7 +82,12 @@ async def serving(site: Site, **options: Any) -> AsyncGenerator[httpx.AsyncClien
     """A client of the site's API, over real HTTP."""
     server = uvicorn.Server(
         uvicorn.Config(
-            application(site, **options), port=0, lifespan="off", log_config=None, access_log=False
+            application(site, **options),
+            port=0,
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            timeout_keep_alive=75,  # longer than its client keeps a connection that nobody uses
         )
     )
     task = asyncio.create_task(server._serve())  # pyright: ignore[reportPrivateUsage]  # leaves the signals alone
