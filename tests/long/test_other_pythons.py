@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Generator, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -52,13 +53,18 @@ Runs: TypeAlias = Mapping[str, Future[str]]
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Generator[Runs]:
-    """What becomes of the tests on each of the others: the last line of their report."""
-    wheel = _wheel(tmp_path_factory.mktemp("shipped"))
-    with ThreadPoolExecutor(len(OTHERS)) as pool:
+def runs() -> Generator[Runs]:
+    """What becomes of the tests on each of the others: the last line of their report.
+
+    In a folder that the account can enter that root lends to Postgres: pytest closes its own ones to all others,
+    also while tests are running.
+    """
+    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(len(OTHERS)) as pool:
+        folder = Path(name)
+        folder.chmod(0o755)
+        wheel = _wheel(folder / "shipped")
         yield {
-            version: pool.submit(_tested, version, wheel, tmp_path_factory.mktemp(version))
-            for version in OTHERS
+            version: pool.submit(_tested, version, wheel, folder / version) for version in OTHERS
         }
 
 
@@ -104,6 +110,7 @@ def _wheel(folder: Path) -> Path:
 def _environment(python: str, wheel: Path, folder: Path) -> str:
     """The Python of a new environment with what is locked, and the service."""
     made = str(folder / "venv/bin/python")
+    folder.mkdir()
     unneeded = folder / "unneeded.txt"
     unneeded.write_text("\n".join(() if IN_FULL else NOT_NEEDED))
     locked = ("--require-hashes", "--excludes", str(unneeded), "-r", "requirements-dev.txt")
@@ -143,7 +150,7 @@ def _beside_the_wheel(folder: Path) -> Path:
 
 
 def _copy(names: Iterable[str], target: Path) -> None:
-    target.mkdir()
+    target.mkdir(parents=True)
     for name in names:
         if (ROOT / name).is_dir():
             ignored = shutil.ignore_patterns("__pycache__")
