@@ -94,6 +94,15 @@ class DecideRequest:
     by: str | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Left:
+    """A decision that is still to be taken, and the key that it is noted with."""
+
+    pause: PauseRow
+    request: DecideRequest
+    key: Key | None
+
+
 async def decide(
     site: Site, principal: Principal, request: DecideRequest, *, key: Key | None = None
 ) -> Accepted:
@@ -113,30 +122,43 @@ async def decide_together(
     """Takes decisions about several pauses of a thread: none, where one of them cannot be taken as things are.
 
     Raises what `decide` does, of the first that cannot be taken: the error has its `pause_id`, and in `decided` those
-    that were taken, where the race for it was lost after that.
+    that were taken, where the race for it was lost after that. With a key, a repeat of the request goes on after what
+    it has taken itself.
     """
-    if row := await earlier(site.database, principal.tenant, key):
+    keys = [_own_key(key, each, is_last=each is requests[-1]) for each in requests]
+    rows = [await earlier(site.database, principal.tenant, each) for each in keys]
+    if row := rows[-1]:
         return _replayed(principal, requests[0], row.resource)
-    found = [await _found(site, principal, request) for request in requests]
-    pause, request, taken = found[0], requests[0], list[PauseId]()
+    asked = list(zip(requests, keys, rows, strict=True))
+    taken = [request.pause_id for request, _, row in asked if row]
+    left = [
+        _Left(pause=await _found(site, principal, request), request=request, key=own)
+        for request, own, row in asked
+        if row is None
+    ]
+    at, ready = left[0], list[Settled]()
     try:
-        ready: list[Settled] = []
-        for pause, request in zip(found, requests, strict=True):
-            ready.append(await _settle_as_it_is(site, principal, pause, request))
-        for pause, request, settled in zip(found, requests, ready, strict=True):
-            last = key if request is requests[-1] else None
-            await take(site, pause, settled, key=last, origin=principal.origin)
-            taken.append(pause.id)
-        return Accepted(run=pause.run)
+        for at in left:
+            settled = await _settle_as_it_is(site, principal, at.pause, at.request)
+            ready.append(settled)
+        for at, settled in zip(left, ready, strict=True):
+            await take(site, at.pause, settled, key=at.key, origin=principal.origin)
+            taken.append(at.pause.id)
+        return Accepted(run=at.pause.run)
     except (KeyTaken, SignoffError) as error:
         # The same request may have come twice at once: then the other one is what closed the pause.
-        if row := await earlier(site.database, principal.tenant, key):
-            return _replayed(principal, requests[0], row.resource)
+        if await earlier(site.database, principal.tenant, at.key):
+            return await decide_together(site, principal, requests, key=key)
         if isinstance(error, SignoffError):
-            await _note_refused(site, principal, pause, request, error)
+            await _note_refused(site, principal, at.pause, at.request, error)
             if len(requests) > 1:
-                error.values |= {"pause_id": pause.id, "decided": taken}
+                error.values |= {"pause_id": at.pause.id, "decided": taken}
         raise
+
+
+def _own_key(key: Key | None, request: DecideRequest, *, is_last: bool) -> Key | None:
+    """The key that one of several decisions is noted with: the request's with the last, and before a part of it."""
+    return key if is_last or key is None else replace(key, key=f"{key.key}/{request.pause_id}")
 
 
 async def _note_refused(

@@ -1,8 +1,11 @@
 """LangGraph's own clients, unchanged, against `/langgraph`: they start, see what is asked, answer by id, and read on."""
 
 import asyncio
+from collections import Counter
 from typing import Any
 
+import asyncpg
+import httpx
 import pytest
 from langgraph_sdk import get_sync_client
 from langgraph_sdk.errors import (
@@ -18,6 +21,7 @@ from app.domain.principal import Scope
 from examples.errands import errands
 from tests.keyring import key
 from tests.langgraph_clients import APPROVE, BY, REJECT, edit, resume, sdk, url_of, waiting
+from tests.service import until
 from tests.serving import Service, service
 from tests.workflows.clerks import desk as counter
 from tests.workflows.councils import Council, reviewed
@@ -214,6 +218,52 @@ async def test_of_several_answers_none_is_taken_where_one_cannot_be(database_url
             assert (await pause_of(served, each))["status"] == "open"
         left = await client.runs.wait(id, "moved", command=resume({two["id"]: REJECT}), metadata=BY)
         assert [each["id"] for each in left["__interrupt__"]] == [one["id"]]
+
+
+_BREAK_OFF = (
+    "select pg_terminate_backend(pid) from pg_stat_activity "
+    "where wait_event_type = 'Lock' and datname = current_database()"
+)
+
+
+async def test_a_repeat_goes_on_after_what_its_request_has_taken_before_it_broke_off(
+    database_url: str,
+) -> None:
+    graph = agent(
+        asks_for(("send", {"to": "ann", "text": "hi"}), ("send", {"to": "bob", "text": "hi"})),
+        REPEATS,
+        send={"allowed_decisions": ["approve", "reject"]},
+    )
+    moved = Workflow.from_graph("moved", graph, version="1", channels=[desk])
+    async with service(database_url, [moved]) as served, sdk(served) as client:
+        given = {"messages": [{"role": "user", "content": "Write to them."}]}
+        id, (one, two) = await waiting(client, "moved", given)
+        command = resume({one["id"]: APPROVE, two["id"]: REJECT})
+
+        async def sent() -> httpx.Response:
+            return await served.client.post(
+                f"/langgraph/threads/{id}/runs",
+                json={"assistant_id": "moved", "command": command, "metadata": BY},
+                headers={"idempotency-key": "once"},
+            )
+
+        connection = await asyncpg.connect(database_url)
+        async with connection.transaction():
+            await connection.execute("select from pauses where id = $1 for update", two["id"])
+            broken_off = asyncio.create_task(sent())
+            await until(lambda: connection.fetch(_BREAK_OFF))
+            assert (await broken_off).status_code == 503
+        await connection.close()
+        assert (await pause_of(served, one))["status"] == "decided"
+        assert (await pause_of(served, two))["status"] == "open"
+
+        repeats = await asyncio.gather(*(sent() for _ in range(3)))
+        assert {each.status_code for each in repeats} == {200}
+        assert len({each.json()["run_id"] for each in repeats}) == 1
+        await client.runs.join(id, repeats[0].json()["run_id"])
+        assert {(await pause_of(served, each))["status"] for each in (one, two)} == {"decided"}
+        rows = (await served.client.get("/audit", params={"thread_id": id})).json()["items"]
+        assert Counter(each["action"] for each in rows)["decided"] == 2
 
 
 WRONG: list[tuple[Any, str]] = [
