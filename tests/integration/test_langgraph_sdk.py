@@ -441,3 +441,34 @@ async def test_the_same_request_under_one_key_starts_and_decides_once(database_u
             done = await client.runs.wait(id, "council", command=command, metadata=BY, headers=once)
             assert done == {"output": "built a wall"}
         assert council.done == ["a wall"]
+
+
+@pytest.mark.parametrize("door", ["", "/wait", "/stream"])
+async def test_an_answer_is_told_what_became_of_it_whatever_runs_in_its_thread_by_now(
+    database_url: str, door: str
+) -> None:
+    async with service(database_url, [enquiries, echoes]) as served, sdk(served) as client:
+        id, (asked,) = await waiting(client, "enquiries", "the wall")
+
+        async def answered(interrupt: Json, *, by: str, key: str) -> httpx.Response:
+            command = resume({interrupt["id"]: "red"})
+            body = {"assistant_id": by, "command": command, "metadata": BY}
+            once = {"idempotency-key": key}
+            path = f"/langgraph/threads/{id}/runs{door}"
+            return await served.client.post(path, json=body, headers=once)
+
+        wrong = await answered(asked, by="echoes", key="wrong")
+        assert wrong.json()["errors"][0]["pointer"] == "/assistant_id"
+        assert (await pause_of(served, asked))["status"] == "open"
+        taken = await answered(asked, by="enquiries", key="once")
+        assert taken.status_code == 200
+        await client.runs.join(id, taken.headers["content-location"].rpartition("/")[2])
+
+        waits = await client.runs.wait(id, "enquiries", input="the door")
+        (left_open,) = waits["__interrupt__"]
+        await client.runs.wait(id, "echoes", input="!", multitask_strategy="interrupt")
+        repeat = await answered(asked, by="enquiries", key="once")
+        assert (repeat.status_code, repeat.headers["idempotency-replayed"]) == (200, "true")
+        assert repeat.headers["content-location"] == taken.headers["content-location"]
+        late = await answered(left_open, by="enquiries", key="late")
+        assert (late.status_code, late.json()["code"]) == (409, "pause_superseded")

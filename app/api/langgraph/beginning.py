@@ -9,7 +9,7 @@ from starlette.requests import Request
 from app.api.auth import Needs, principal_in
 from app.api.langgraph.answering import decision_of
 from app.api.langgraph.names import workflow_of
-from app.api.langgraph.sent import LangGraphNewRun
+from app.api.langgraph.sent import LangGraphCommand, LangGraphNewRun
 from app.api.limits import count_run
 from app.api.problems import pointing_into
 from app.domain.audit import API
@@ -76,7 +76,7 @@ async def begin(
     caller = await DECIDES(request)
     if body.input not in (None, {}):
         raise _wrong("/input", "a run that goes on has its input")
-    after = await _before(site, caller, thread_id, workflow, listens=listens)
+    after = await _before(site, caller, thread_id, workflow, body.command, listens=listens)
     done = await _decided(site, caller, thread_id, body, key)
     return Begun(run=done.run, is_new=False, is_replay=done.is_replay, after=after)
 
@@ -107,13 +107,23 @@ async def _started(
 
 
 async def _before(
-    site: Site, caller: Principal, thread_id: ThreadId, workflow: str, *, listens: bool
+    site: Site,
+    caller: Principal,
+    thread_id: ThreadId,
+    workflow: str,
+    command: LangGraphCommand,
+    *,
+    listens: bool,
 ) -> int:
-    """The number of the last event before the decision: what was told until then is not told again."""
+    """The number of the last event before the decision: what was told until then is not told again.
+
+    A pause of an older run is closed: what became of it, or that this is a repeat, is told by whoever decides.
+    """
     run = (await read.thread_and_run(site, caller, thread_id))["run"]
     if run is None:
         raise PauseNotFound("There is no such pause in this thread.")
-    if run["workflow"]["name"] != workflow:
+    is_meant = any(pause["id"] in command.resume for pause in run["pauses"])
+    if is_meant and run["workflow"]["name"] != workflow:
         raise _wrong("/assistant_id", "the run that waits is of another one")
     if listens:
         site.followers.expect(run["id"])
