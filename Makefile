@@ -75,7 +75,7 @@ clean:
 # ── The virtual environment ──────────────────────────────────────────────────────────────────────
 
 .venv/dev.stamp: requirements-dev.txt .venv/project.stamp
-	@echo "Installing the development tools into .venv ..."
+	@echo "Installing the development tools into .venv (a few minutes) ..."
 	@$(PIP) install --require-hashes -r requirements-dev.txt
 	@touch $@
 
@@ -100,7 +100,7 @@ clean:
 	elif [ -z "$$found" ]; then \
 		echo "Signoff needs Python 3.11 or newer; found:$${old:- none}." >&2; exit 1; \
 	fi; \
-	echo "Installing into .venv with Python $$version ..."; \
+	echo "Installing into .venv with Python $$version (a few minutes) ..."; \
 	rm -rf .venv && $(OPEN) && $$found -m venv .venv
 	@$(OPEN) && $(PIP) install --require-hashes -r requirements-build.txt -r requirements.txt
 	@touch $@

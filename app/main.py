@@ -328,7 +328,8 @@ def _endpoints(
                 endpoints[channel.name] = Endpoint(url=found.url, secrets=secrets)
             elif not is_open:
                 raise WrongSetting(
-                    f"The channel {channel.name!r} has no address: set {prefix}__URL."
+                    f"The channel {channel.name!r} has no address: set {prefix}__URL. "
+                    "A service that asks for keys does not start without."
                 )
             elif channel.name not in unaddressed:
                 unaddressed.add(channel.name)

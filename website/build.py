@@ -1,8 +1,8 @@
 """Builds the site: `python -m website.build [FOLDER]`, in `build/website` where no folder is named.
 
 Its `pages` are filled with docs/, the pages of the root that belong to it, and those that are made from the
-code; from them zensical makes its `site`, which can be opened as it is, or be served by whatever serves
-files. A link or an anchor that leads nowhere ends the build.
+code; from them zensical makes its `site`, which can be served by whatever serves files, or be opened as
+it is, but for its search. A link or an anchor that leads nowhere ends the build.
 """
 
 import json
@@ -37,6 +37,8 @@ def main() -> None:
     made = subprocess.run(
         [sys.executable, "-m", "zensical", "build", "--strict"], cwd=folder, check=False
     )
+    if made.returncode == 0:
+        print(f"The site: {folder / 'site' / 'index.html'}")
     sys.exit(made.returncode)
 
 

@@ -53,7 +53,8 @@ def _verdict(pause: Json) -> Json:
             case "e" | "edit" if change and not rest:
                 changes = _changed(pause, change) or changes
             case _:
-                fields.complain("Please type y or n; a reason may follow n.")
+                edit = ", or e to change it" if change else ""
+                fields.complain(f"Please type y or n{edit}; a reason may follow n.")
 
 
 def _verdict_prompt(change: str | None, *, is_changed: bool) -> str:

@@ -96,11 +96,14 @@ class OsAccount:
     def _allow_to_enter(self, folder: Path) -> None:
         try:
             entries = _access_list(folder)
-            entries[_NAMED_USER, self.uid] = entries.get((_NAMED_USER, self.uid), 0) | _ENTER
             mask = entries.get((_MASK, _NO_ID), entries[_GROUP, _NO_ID])
-            entries[_MASK, _NO_ID] = mask | _ENTER
-            os.setxattr(folder, _ACCESS_LIST, _packed(entries))
-            log.info("let through", extra={"account": self.name, "folder": str(folder)})
+            opened = entries | {
+                (_NAMED_USER, self.uid): entries.get((_NAMED_USER, self.uid), 0) | _ENTER,
+                (_MASK, _NO_ID): mask | _ENTER,
+            }
+            if opened != entries:
+                os.setxattr(folder, _ACCESS_LIST, _packed(opened))
+                log.info("let through", extra={"account": self.name, "folder": str(folder)})
         except (OSError, AttributeError):  # AttributeError: only Linux has these calls
             raise NoAccountForPostgres(
                 f"Postgres does not run as root, and the account `{self.name}` that it would run "

@@ -109,5 +109,6 @@ async def test_with_keys_a_channel_without_an_address_stops_the_start(
         refused = begun.begin_serving(auth="keys")
         assert await refused.exit_code() == 1
         assert refused.complaints[-1] == (
-            "The channel 'approvers' has no address: set SIGNOFF_CHANNELS__APPROVERS__URL."
+            "The channel 'approvers' has no address: set SIGNOFF_CHANNELS__APPROVERS__URL. "
+            "A service that asks for keys does not start without."
         )

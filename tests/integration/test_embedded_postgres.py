@@ -1,5 +1,6 @@
 """The embedded Postgres: real processes, killed for real."""
 
+import logging
 import os
 import signal
 import subprocess
@@ -194,6 +195,19 @@ async def test_folders_above_the_data_stay_closed_to_others(data_folder: Path) -
     async with started(closed / "data") as server:
         assert await answer(server.url, "select 1") == 1
     assert closed.stat().st_mode & 0o007 == 0
+
+
+async def test_a_closed_folder_above_the_data_is_said_to_be_opened_once(
+    data_folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    closed = data_folder / "closed"
+    closed.mkdir(mode=0o700)
+    with caplog.at_level(logging.INFO):
+        for _ in range(2):
+            async with started(closed / "data"):
+                pass
+    said = [vars(each)["folder"] for each in caplog.records if each.msg == "let through"]
+    assert said.count(str(closed)) == (1 if os.geteuid() == 0 else 0)
 
 
 async def test_a_folder_that_cannot_be_made_is_told_in_one_line(data_folder: Path) -> None:
