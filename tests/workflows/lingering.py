@@ -2,21 +2,9 @@
 
 import asyncio
 
-from app.authoring import (
-    Agent,
-    ModelRequest,
-    Reply,
-    ScriptedModel,
-    StepContext,
-    ToolContext,
-    Workflow,
-    call_tool,
-    reply_with,
-    tool,
-)
-from app.channels import InboxChannel
+from app.authoring import StepContext, ToolContext, Workflow, tool
+from tests.workflows.desk import calling, desk
 
-till = InboxChannel("till")
 _silence = asyncio.Event()
 
 
@@ -25,43 +13,21 @@ async def linger(context: StepContext, seconds: float) -> str:
     return f"lingered for {seconds:g}"
 
 
-@tool(channel=till, fill=["code"])
+@tool(channel=desk, fill=["code"])
 async def open_safe(room: int, code: str) -> str:
     """Opens a safe."""
     return f"the safe of room {room} is open with {code}"
 
 
-@tool(channel=till, on_crash="ask")
+@tool(channel=desk, on_crash="ask")
 async def charge(context: ToolContext, euros: int) -> str:
     """Charges a card, at a terminal that does not answer."""
     await _silence.wait()
     return f"charged {euros}"
 
 
-def _opens(request: ModelRequest) -> Reply:
-    last = request.messages[-1]
-    return reply_with(last.text) if last.role == "tool" else call_tool(open_safe, room=7)
-
-
-def _charges(request: ModelRequest) -> Reply:
-    last = request.messages[-1]
-    return reply_with(last.text) if last.role == "tool" else call_tool(charge, euros=80)
-
-
 lingers = Workflow("lingers", version="1", input=float, steps=[linger])
-safes = Workflow(
-    "safes",
-    version="1",
-    input=str,
-    steps=[Agent("clerk", prompt="Open it.", model=ScriptedModel(_opens), tools=[open_safe])],
-    channels=[till],
-)
-charges = Workflow(
-    "charges",
-    version="1",
-    input=str,
-    steps=[Agent("cashier", prompt="Charge it.", model=ScriptedModel(_charges), tools=[charge])],
-    channels=[till],
-)
+safes = calling("safes", open_safe, lambda _: {"room": 7})
+charges = calling("charges", charge, lambda _: {"euros": 80})
 
 ALL = (lingers, safes, charges)
