@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.test_fuzz import fuzzing
 from tests.long.conftest import Say
 
-SECONDS = float(os.environ.get("FUZZ_SECONDS", "20"))
+SECONDS = float(os.environ.get("FUZZ_SECONDS", "10"))
 """After which no other round is begun."""
 
 

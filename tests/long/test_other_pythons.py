@@ -42,8 +42,6 @@ CHOSEN = (
     "tests/integration/test_traces.py",
     "tests/integration/test_webhook_sender.py",
     "tests/e2e/test_hanging_up.py",
-    "tests/e2e/test_idempotency.py",
-    "tests/e2e/test_one_run_a_thread.py",
     "tests/e2e/test_pausing.py",
     "examples/tests/test_refunds.py",
 )
