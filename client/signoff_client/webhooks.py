@@ -57,9 +57,9 @@ class Webhook:
         told = {name.lower(): value for name, value in headers.items()}
         webhook_id, sent_at = told.get("webhook-id", ""), told.get("webhook-timestamp", "")
         self._check_age(sent_at)
-        signed = f"{webhook_id}.{sent_at}.".encode() + body
+        signed = _bytes(f"{webhook_id}.{sent_at}.") + body
         expected = [_signature(key, signed) for key in self._keys]
-        given = told.get("webhook-signature", "").encode().split()
+        given = _bytes(told.get("webhook-signature", "")).split()
         if not any(hmac.compare_digest(one, other) for one in given for other in expected):
             raise BadNotice("The webhook is not signed with a secret that is known here.")
         return _read(webhook_id, body)
@@ -69,6 +69,11 @@ class Webhook:
             raise BadNotice("The webhook does not say when it was sent.")
         if abs(self._clock() - int(timestamp[:16])) > self._tolerance:
             raise BadNotice("The webhook is too old, or from the future: it may be a repetition.")
+
+
+def _bytes(header: str) -> bytes:
+    """A header as bytes, another for each header: some servers read bytes that are no text as half characters."""
+    return header.encode(errors="surrogatepass")
 
 
 def _read(webhook_id: str, body: bytes) -> Notice:

@@ -81,6 +81,8 @@ CHANGES: dict[str, Change] = {
     "another secret": lambda _: (BODY, headers(OTHER)),
     "no signature": lambda told: (BODY, {**told, "Webhook-Signature": ""}),
     "no base64": lambda told: (BODY, {**told, "Webhook-Signature": "v1,é"}),
+    "no text": lambda told: (BODY, {**told, "Webhook-Signature": "v1,\udcff"}),
+    "no text of an id": lambda told: (BODY, {**told, "Webhook-Id": "dlv_\udcff"}),
     "no time": lambda told: (BODY, {**told, "Webhook-Timestamp": "soon"}),
     "no day": lambda told: (BODY, {**told, "Webhook-Timestamp": "9" * 5000}),
     "too old": lambda _: (BODY, headers(NEW, at=time.time() - 400)),
