@@ -1,14 +1,14 @@
 """Makes and deletes threads."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from app.domain.audit import API, Actor
 from app.domain.ids import ThreadId, new_thread_id
 from app.domain.json import Json
 from app.domain.principal import Principal
 from app.domain.run import RunStatus
-from app.errors import Conflict
+from app.errors import Conflict, FieldError, Invalid
 from app.lifecycle import read
 from app.lifecycle.keys import earlier
 from app.lifecycle.site import Site
@@ -17,6 +17,9 @@ from app.storage import threads
 from app.storage.idempotency import KeyRow
 from app.storage.runs import Key, KeyTaken
 from app.storage.threads import Deleted
+
+MAX_METADATA_BYTES: Final = 1024 * 1024
+"""What a thread's metadata may grow to by what is added: as much as one request usually brings."""
 
 
 class ThreadExists(Conflict):
@@ -77,9 +80,21 @@ async def _replay(site: Site, principal: Principal, row: KeyRow) -> Made:
 async def add_metadata(
     site: Site, principal: Principal, thread_id: ThreadId, metadata: dict[str, Json]
 ) -> None:
-    """Adds to the metadata of a thread, in the place of what has the same keys. Raises `ThreadNotFound`."""
-    if not await threads.add_metadata(site.database, principal.tenant, thread_id, metadata):
+    """Adds to the metadata of a thread, in the place of what has the same keys.
+
+    Raises `ThreadNotFound`; `Invalid` where it would become larger than `MAX_METADATA_BYTES`.
+    """
+    kept = await threads.add_metadata(
+        site.database, principal.tenant, thread_id, metadata, most_bytes=MAX_METADATA_BYTES
+    )
+    if kept is None:
         raise ThreadNotFound(f"There is no thread {thread_id!r}.", thread_id=thread_id)
+    if not kept:
+        wrong = f"with what is there it has more than {MAX_METADATA_BYTES} bytes"
+        raise Invalid(
+            "The metadata was not added to.",
+            fields=[FieldError(pointer="/metadata", message=wrong)],
+        )
 
 
 async def delete(site: Site, principal: Principal, thread_id: ThreadId) -> None:

@@ -31,7 +31,14 @@ where id = $1 and tenant = $2
 """
 
 _ADD_METADATA = """
-update threads set metadata = (metadata::jsonb || $3::json::jsonb)::json where id = $1 and tenant = $2 returning id
+with merged as materialized (
+  select id, tenant, (metadata::jsonb || $3::json::jsonb)::json as metadata
+  from threads where id = $1 and tenant = $2 for update
+), kept as (
+  update threads t set metadata = m.metadata from merged m
+  where t.id = m.id and t.tenant = m.tenant and octet_length(m.metadata::text) <= $4 returning t.id
+)
+select exists (select from kept) as is_kept from merged
 """
 
 _RUNS = "(select id from runs where thread_id = $1 and tenant = $2)"
@@ -102,10 +109,14 @@ async def read(database: Database, tenant: TenantId, thread_id: ThreadId) -> Thr
 
 
 async def add_metadata(
-    database: Database, tenant: TenantId, thread_id: ThreadId, metadata: Json
-) -> bool:
-    """Adds to the metadata of a thread, in the place of what has the same keys; False if there is no such thread."""
-    return await database.fetch_row(_ADD_METADATA, thread_id, tenant, metadata) is not None
+    database: Database, tenant: TenantId, thread_id: ThreadId, metadata: Json, *, most_bytes: int
+) -> bool | None:
+    """Adds to the metadata of a thread, in the place of what has the same keys; None if there is no such thread.
+
+    False where it would have more bytes than it may: then it stays as it is.
+    """
+    row = await database.fetch_row(_ADD_METADATA, thread_id, tenant, metadata, most_bytes)
+    return None if row is None else bool(row["is_kept"])
 
 
 async def delete(

@@ -1,10 +1,12 @@
 """Threads and assistants as LangGraph's own clients look for them, read them, change them, and delete them."""
 
+import asyncio
 from typing import Any
 
 import pytest
 from langgraph_sdk.errors import ConflictError, NotFoundError, UnprocessableEntityError
 
+from app.lifecycle.threads import MAX_METADATA_BYTES
 from examples.errands import errands
 from tests.langgraph_clients import APPROVE, BY, resume, sdk, waiting
 from tests.serving import service
@@ -55,6 +57,25 @@ async def test_a_thread_is_made_once_looked_at_changed_and_deleted(database_url:
         for gone in (client.threads.get("one"), client.threads.update("one", metadata={})):
             with pytest.raises(NotFoundError):
                 await gone
+
+
+async def test_what_is_added_to_a_threads_metadata_at_once_is_all_kept_and_does_not_grow_for_ever(
+    database_url: str,
+) -> None:
+    async with service(database_url, [errands]) as served, sdk(served) as client:
+        await client.threads.create(thread_id="one")
+        added = [{f"key {number}": number} for number in range(12)]
+        await asyncio.gather(*(client.threads.update("one", metadata=each) for each in added))
+        kept = (await client.threads.get("one"))["metadata"]
+        assert kept == {name: value for each in added for name, value in each.items()}
+
+        half = "x" * (MAX_METADATA_BYTES // 2)
+        await client.threads.update("one", metadata={"first": half})
+        with pytest.raises(UnprocessableEntityError, match="was not added to"):
+            await client.threads.update("one", metadata={"second": half})
+        await client.threads.update("one", metadata={"first": ""})
+        changed = await client.threads.update("one", metadata={"second": half})
+        assert changed["metadata"] == {**kept, "first": "", "second": half}
 
 
 async def test_threads_are_found_by_what_they_wait_for_and_by_what_is_kept_with_them(
